@@ -1,0 +1,1 @@
+"""Whole model turns that disappeared, counted only where proven."""

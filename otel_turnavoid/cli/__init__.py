@@ -1,0 +1,1 @@
+"""The turnavoid command; one small file per command."""

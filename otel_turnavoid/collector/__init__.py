@@ -1,0 +1,1 @@
+"""The running processor: configuration, receivers, lifecycle, LedgerService."""

@@ -1,0 +1,1 @@
+"""Pure: spans of each vocabulary -> facts; one file per vocabulary."""

@@ -1,0 +1,1 @@
+"""What users put into their agents: decorators and context managers."""

@@ -1,0 +1,1 @@
+"""Pure: facts -> runs -> pairs -> verdicts -> accounts. No clock, file, network or database."""

@@ -1,0 +1,176 @@
+"""Facts: what one span or observation says, reduced to what accounting needs.
+
+A fact is a frozen value, made by a dialect (``otel_turnavoid.dialects``) or by the log reader,
+stored once, and never changed. Times are nanoseconds since the Unix epoch as the sender's
+clock gave them; ids are lowercase hex. ``None`` always means that the span does not say.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from otel_turnavoid.vocabulary import (
+    Arm,
+    Disposition,
+    Entry,
+    InvokeKind,
+    InvokeState,
+    Lifecycle,
+    Mechanism,
+    OverheadKind,
+    Purpose,
+    Reason,
+    Rejection,
+    ToolCaller,
+    ToolDisposition,
+)
+
+
+class Fault(msgspec.Struct, frozen=True, array_like=True):
+    """Something a span says that the contract refuses; the run is kept but never paired."""
+
+    cause: Rejection
+    attribute: str
+    problem: str
+    """For people: what was given and what is wanted."""
+
+
+class Counts(msgspec.Struct, frozen=True, array_like=True):
+    """What an outermost Invoke declares at its end about its whole run."""
+
+    agent_turns: int
+    llm_calls: int
+    tool_turns: int
+    entries: int
+
+
+class Usage(msgspec.Struct, frozen=True, array_like=True):
+    """Tokens of one call or run, with the provider's own meaning; None is unknown, not 0."""
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+
+
+class InvokeDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """An Invoke, or the agent invocation of another instrumentation."""
+
+    kind: InvokeKind | None = None
+    state: InvokeState | None = None
+    counts: Counts | None = None
+    digest: str | None = None
+    turn_index: int | None = None
+    decision_basis: int | None = None
+    mechanism: Mechanism | None = None
+    lifecycle: Lifecycle | None = None
+    reason: Reason | None = None
+
+
+class CallDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One LlmCall."""
+
+    purpose: Purpose | None = None
+    disposition: Disposition | None = None
+    attempt: int | None = None
+    samplings: int | None = None
+    """How often the model was sampled; 0 is a continuation, which adds no turn."""
+    input_digest: str | None = None
+    model: str | None = None
+    """The model that answered, else the one that was asked."""
+    response_id: str | None = None
+    usage: Usage = Usage()
+
+
+class ToolDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One ToolTurn."""
+
+    name: str | None = None
+    call_id: str | None = None
+    disposition: ToolDisposition | None = None
+    caller: ToolCaller | None = None
+
+
+class Retained(msgspec.Struct, frozen=True, array_like=True):
+    """What the mechanism says a kept turn needed less: attribution, never an avoided turn."""
+
+    tokens: int = 0
+    latency_ms: float = 0.0
+
+
+class SpanFact(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One span that bears on a run."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None = None
+    entry: Entry | None = None
+    """None: the span only links others to their ancestors, or carries overhead."""
+    own: bool = False
+    """Emitted by our instrumentation (carries ``turnavoid.entry``); else by somebody else's."""
+    dialect: str
+    scope: str
+    """Instrumentation scope name."""
+    service: str | None = None
+    instance: str | None = None
+    """``service.name`` and ``service.instance.id`` of the resource."""
+    start_ns: int
+    end_ns: int
+    failed: bool = False
+    """Status ERROR, or an ``error.type``."""
+    sampled: bool = False
+    """The trace state shows that other traces of this kind were left out."""
+    run_id: str | None = None
+    seq: int | None = None
+    arm: Arm | None = None
+    variant: str | None = None
+    experiment: str | None = None
+    unit: str | None = None
+    agent: str | None = None
+    """``gen_ai.agent.name``."""
+    overhead: OverheadKind | None = None
+    cost_usd: float | None = None
+    retained: Retained | None = None
+    invoke: InvokeDetail | None = None
+    call: CallDetail | None = None
+    tool: ToolDetail | None = None
+    digest_parts: dict[str, str] = {}
+    """Values of the attributes that the configuration names for a digest, as canonical JSON."""
+    faults: tuple[Fault, ...] = ()
+
+
+class Observation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What an observer saw of one run in the outside world."""
+
+    run_id: str
+    observer: str
+    labels: tuple[str, ...]
+    """Effect labels as sent, repetitions and order kept."""
+    observed_ns: int
+    service: str | None = None
+    instance: str | None = None
+    role: str | None = None
+    """Role of the credential it came with; None without authentication."""
+
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def encode(fact: SpanFact | Observation) -> bytes:
+    """Return the canonical bytes of a fact: equal facts, and only they, have equal bytes."""
+    return _encoder.encode(fact)
+
+
+_span_decoder = msgspec.json.Decoder(SpanFact)
+_observation_decoder = msgspec.json.Decoder(Observation)
+
+
+def decode_span(body: bytes | str) -> SpanFact:
+    """Read back a span fact that ``encode`` wrote."""
+    return _span_decoder.decode(body)
+
+
+def decode_observation(body: bytes | str) -> Observation:
+    """Read back an observation that ``encode`` wrote."""
+    return _observation_decoder.decode(body)

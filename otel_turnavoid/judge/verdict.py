@@ -1,0 +1,79 @@
+"""Verdicts and the other final decisions, with the runs they were made on.
+
+Decisions are the journal from which every account, metric and report is folded. Each carries
+the runs as they were known then; nothing that arrives later changes it.
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+import msgspec
+
+from otel_turnavoid.judge.run import Run
+from otel_turnavoid.vocabulary import Outcome, WithheldCause
+
+
+class PairDecided(msgspec.Struct, frozen=True, kw_only=True, tag="pair"):
+    """The verdict on one control and one candidate run of the same key."""
+
+    control: Run
+    candidate: Run
+    rank: int
+    """Which control of the key this is, by start, from 1; names repeated inputs in trace/v1."""
+    potential: int
+    """``max(control turns - candidate turns, 0)``; always avoided + withheld."""
+    avoided: int
+    withheld: int
+    added: int
+    """``max(candidate turns - control turns, 0)``."""
+    causes: tuple[WithheldCause, ...]
+    """Every cause that applies, in the order of the vocabulary; also where potential is 0."""
+    observer: str | None
+    """Whose observations were compared."""
+    control_effects: tuple[str, ...]
+    candidate_effects: tuple[str, ...]
+    """Effect labels, sorted, repetitions marked ``#2``, ``#3``…"""
+    preserved: int
+    suppressed: int
+
+
+class NullDecided(msgspec.Struct, frozen=True, kw_only=True, tag="null"):
+    """Two control runs of one key: how far apart equal runs are by chance."""
+
+    first: Run
+    second: Run
+    avoided: int
+    added: int
+
+
+class RunDecided(msgspec.Struct, frozen=True, kw_only=True, tag="run"):
+    """The final outcome of one run, made once: with its first pair, its rejection or expiry."""
+
+    run: Run
+    outcome: Outcome
+
+
+Decision = Union[PairDecided, NullDecided, RunDecided]
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decoder: msgspec.json.Decoder[Decision] = msgspec.json.Decoder(Decision)
+
+
+def reference(decision: Decision) -> str:
+    """Return what a decision is about: it can be made only once for each reference."""
+    if isinstance(decision, PairDecided):
+        return f"pair {decision.control.run_id}\n{decision.candidate.run_id}"
+    if isinstance(decision, NullDecided):
+        return f"null {decision.first.run_id}\n{decision.second.run_id}"
+    return f"run {decision.run.run_id}"
+
+
+def encode(decision: Decision) -> bytes:
+    """Return the canonical bytes of a decision."""
+    return _encoder.encode(decision)
+
+
+def decode(body: bytes | str) -> Decision:
+    """Read back a decision that ``encode`` wrote."""
+    return _decoder.decode(body)

@@ -1,0 +1,1 @@
+"""What looks at the outside world and states effects; never the agent."""

@@ -1,0 +1,1 @@
+"""The wire: OTLP requests and files -> batches of facts."""

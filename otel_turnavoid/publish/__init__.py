@@ -1,0 +1,1 @@
+"""Decisions as metrics, trace/v1 rows and reports."""

@@ -1,0 +1,1 @@
+"""The durable ledger: facts in, final decisions out."""
