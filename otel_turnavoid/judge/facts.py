@@ -133,6 +133,8 @@ class SpanFact(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     cost_usd: float | None = None
     retained: Retained | None = None
     invoke: InvokeDetail | None = None
+    turn: Disposition | None = None
+    """What became of an AgentTurn."""
     call: CallDetail | None = None
     tool: ToolDetail | None = None
     digest_parts: dict[str, str] = {}

@@ -110,8 +110,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Models of the committed ``agent`` calls, sorted."""
     scopes: tuple[str, ...]
     """Instrumentation scopes of the facts, sorted."""
-    identities: tuple[tuple[str | None, str | None], ...]
-    """``(service.name, service.instance.id)`` of the facts, sorted."""
+    identities: tuple[tuple[str, str], ...]
+    """``(service.name, service.instance.id)`` of the facts, sorted; empty where not stated."""
     observations: tuple[Observation, ...]
     """Those within the run's time and skew, by observer."""
     work: Work

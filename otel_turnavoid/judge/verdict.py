@@ -19,8 +19,6 @@ class PairDecided(msgspec.Struct, frozen=True, kw_only=True, tag="pair"):
 
     control: Run
     candidate: Run
-    rank: int
-    """Which control of the key this is, by start, from 1; names repeated inputs in trace/v1."""
     potential: int
     """``max(control turns - candidate turns, 0)``; always avoided + withheld."""
     avoided: int

@@ -1,0 +1,108 @@
+"""Which run a span belongs to.
+
+A span that carries a run id belongs to that run, whatever its trace. One that carries none
+belongs to the run of its nearest ancestor; an agent invocation without such an ancestor is the
+root of a run of its own (``trace:<trace id>/<span id>``). Where the chain of parents is broken
+by spans that were never stored, it belongs to the one agent span of its trace that contains it
+in time, if there is exactly one. Everything else is unattributed and never enters a pair.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from otel_turnavoid.judge.facts import SpanFact
+from otel_turnavoid.judge.spans import SpanTree
+from otel_turnavoid.vocabulary import Entry
+
+_COUNTED = (Entry.LLM_CALL, Entry.TOOL_TURN)
+
+
+class Attribution(NamedTuple):
+    """Facts by run, and those of no run by trace."""
+
+    runs: dict[str, list[SpanFact]]
+    strays: dict[str, list[SpanFact]]
+
+
+def inferred_run_id(root: SpanFact) -> str:
+    """Return the id of the run that a foreign agent span starts."""
+    return f"trace:{root.trace_id}/{root.span_id}"
+
+
+def stray_run_id(trace_id: str) -> str:
+    """Return the id under which the unattributed calls of a trace are listed."""
+    return f"trace:{trace_id}"
+
+
+def trace_of(run_id: str) -> str | None:
+    """Return the trace that a run was made from, if its id has the form of such a run's."""
+    head, colon, rest = run_id.partition(":")
+    return rest.partition("/")[0] if colon and head == "trace" else None
+
+
+def attribute(facts: Iterable[SpanFact]) -> Attribution:
+    """Sort facts into runs.
+
+    The facts of a trace in which any fact lacks a run id must all be there: attribution looks
+    at the whole trace.
+    """
+    runs: dict[str, list[SpanFact]] = defaultdict(list)
+    strays: dict[str, list[SpanFact]] = defaultdict(list)
+    traces: dict[str, list[SpanFact]] = defaultdict(list)
+    unclaimed: set[str] = set()
+    for fact in facts:
+        traces[fact.trace_id].append(fact)
+        if fact.run_id is not None:
+            runs[fact.run_id].append(fact)
+        else:
+            unclaimed.add(fact.trace_id)
+    for trace_id in sorted(unclaimed):
+        tree = SpanTree(traces[trace_id])
+        owners = _owners(tree)
+        for fact in traces[trace_id]:
+            if fact.run_id is not None:
+                continue
+            owner = owners.get(fact.span_id)
+            if owner is not None:
+                runs[owner].append(fact)
+            elif fact.entry in _COUNTED:
+                strays[trace_id].append(fact)
+    return Attribution(dict(runs), dict(strays))
+
+
+def _owners(tree: SpanTree) -> dict[str, str]:
+    """Return the run of each span of one trace that has one, by span id."""
+    owners: dict[str, str] = {}
+    agents: list[tuple[SpanFact, str]] = []
+    for fact in tree.facts:
+        owner = _owner(fact, tree)
+        if owner is not None:
+            owners[fact.span_id] = owner
+            if fact.entry is Entry.INVOKE:
+                agents.append((fact, owner))
+    for fact in tree.facts:
+        if fact.span_id not in owners and fact.entry in _COUNTED:
+            containing = {
+                owner
+                for agent, owner in agents
+                if agent.start_ns <= fact.start_ns and fact.end_ns <= agent.end_ns
+            }
+            if len(containing) == 1:
+                owners[fact.span_id] = containing.pop()
+    return owners
+
+
+def _owner(fact: SpanFact, tree: SpanTree) -> str | None:
+    """Return the run by run id or ancestry, or None."""
+    if fact.run_id is not None:
+        return fact.run_id
+    root = fact if fact.entry is Entry.INVOKE else None
+    for ancestor in tree.ancestors(fact):
+        if ancestor.run_id is not None:
+            return ancestor.run_id
+        if ancestor.entry is Entry.INVOKE:
+            root = ancestor
+    return inferred_run_id(root) if root is not None else None

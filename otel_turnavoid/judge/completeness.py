@@ -1,0 +1,72 @@
+"""Whether a run proves that nothing of it is missing.
+
+A missing span looks exactly like an avoided turn. A declared run is whole only if the
+outermost Invoke states how many entries there were and every one of them arrived, numbered
+without a gap (design sections 2 and 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from otel_turnavoid.judge.calls import Call, Tool
+from otel_turnavoid.judge.facts import Counts, SpanFact
+from otel_turnavoid.judge.spans import SpanTree
+from otel_turnavoid.vocabulary import Entry
+
+_SHOWN = 8
+
+
+def outermost_invokes(tree: SpanTree) -> list[SpanFact]:
+    """Return the Invokes that are not sub-agents, in order: one for each segment of a run.
+
+    The segment that declares the counts is outermost even where it continues a trace.
+    """
+    invokes = [fact for fact in tree.facts if fact.own and fact.entry is Entry.INVOKE]
+    outermost = [
+        fact
+        for fact in invokes
+        if (fact.invoke is not None and fact.invoke.counts is not None)
+        or not any(ancestor.own for ancestor in tree.ancestors(fact))
+    ]
+    return sorted(outermost, key=lambda fact: (fact.seq or 0, fact.start_ns, fact.span_id))
+
+
+def missing(
+    tree: SpanTree, counts: Counts, calls: Sequence[Call], tools: Sequence[Tool]
+) -> Iterator[str]:
+    """Yield what a run lacks, or has too much of, against its declared counts, a line each.
+
+    Other instrumentations' spans stand in the counts as raw spans if they carry the run id;
+    those that do not, and are no copies of a counted one, were not declared.
+    """
+    entries = [fact for fact in tree.facts if fact.own and fact.entry is not None]
+    turns = [fact for fact in entries if fact.entry is Entry.AGENT_TURN]
+    call_spans = [fact for call in calls for fact in (call.fact, *call.copies)]
+    tool_spans = [fact for tool in tools for fact in (tool.fact, *tool.copies)]
+    yield from _differs("AgentTurns", counts.agent_turns, len(turns))
+    yield from _differs("LlmCalls", counts.llm_calls, _declared(call_spans))
+    yield from _differs("ToolTurns", counts.tool_turns, _declared(tool_spans))
+    yield from _differs("entries", counts.entries, len(entries))
+    numbers = {fact.seq for fact in entries if fact.seq is not None}
+    lost = [number for number in range(min(counts.entries, 1 << 20)) if number not in numbers]
+    if lost:
+        shown = ", ".join(map(str, lost[:_SHOWN])) + (", …" if len(lost) > _SHOWN else "")
+        yield f"{len(lost)} sequence numbers never arrived: {shown}"
+    beyond = sorted(number for number in numbers if number >= counts.entries)
+    if beyond:
+        yield f"sequence number {beyond[-1]} is beyond the {counts.entries} declared entries"
+    shown_by = [(call.fact, *call.copies) for call in calls]
+    shown_by += [(tool.fact, *tool.copies) for tool in tools]
+    undeclared = sum(1 for spans in shown_by if not _declared(spans))
+    if undeclared:
+        yield f"{undeclared} calls or tools inside the run were not declared by its Invoke"
+
+
+def _differs(what: str, declared: int, seen: int) -> Iterator[str]:
+    if declared != seen:
+        yield f"{declared} {what} declared, {seen} seen"
+
+
+def _declared(spans: Sequence[SpanFact]) -> int:
+    return sum(1 for fact in spans if fact.own or fact.run_id is not None)

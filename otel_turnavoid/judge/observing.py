@@ -1,0 +1,77 @@
+"""Which observations count, and what two of them say about two runs (design sections 3 and 4)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from otel_turnavoid.judge.facts import Observation, encode
+from otel_turnavoid.judge.run import Run
+from otel_turnavoid.judge.settings import Settings
+
+OBSERVER_ROLE = "observer"
+"""Role of a credential that may send effects."""
+
+
+def usable_observations(
+    observations: Iterable[Observation], start_ns: int, end_ns: int, settings: Settings
+) -> tuple[tuple[Observation, ...], tuple[str, ...]]:
+    """Return the observations within a run's time and skew, one per observer, and the liars.
+
+    The second part names the observers that said different things about the run.
+    """
+    skew = settings.observation_skew_ns
+    by_observer: dict[str, list[Observation]] = defaultdict(list)
+    for observation in observations:
+        if start_ns - skew <= observation.observed_ns <= end_ns + skew:
+            by_observer[observation.observer].append(observation)
+    usable, contradictory = [], []
+    for observer, said in sorted(by_observer.items()):
+        if len({encode(_content(observation)) for observation in said}) > 1:
+            contradictory.append(observer)
+        usable.append(min(said, key=lambda one: (one.observed_ns, encode(one))))
+    return tuple(usable), tuple(contradictory)
+
+
+def _content(observation: Observation) -> Observation:
+    """Return what an observation says apart from when: order of labels means nothing."""
+    return msgspec.structs.replace(
+        observation, observed_ns=0, labels=tuple(sorted(observation.labels))
+    )
+
+
+def effects(observation: Observation | None) -> tuple[str, ...]:
+    """Return the effect labels as a sorted list; repetitions carry ``#2`` and so on.
+
+    >>> effects(Observation(run_id="r", observer="o", labels=("b", "a", "b"), observed_ns=0))
+    ('a', 'b', 'b#2')
+    """
+    if observation is None:
+        return ()
+    marked: set[str] = set(observation.labels)
+    for label, times in sorted(Counter(observation.labels).items()):
+        number = 1
+        for _ in range(times - 1):
+            number += 1
+            while f"{label}#{number}" in marked:
+                number += 1
+            marked.add(f"{label}#{number}")
+    return tuple(sorted(marked))
+
+
+def independent(observation: Observation, runs: Sequence[Run]) -> bool:
+    """Whether the observer is provably another process than every run's.
+
+    An identity that is not stated proves nothing: where either side has no service name, or
+    both have the same one and not two different instance ids, observer and agent may be one.
+    """
+    if observation.role not in (None, OBSERVER_ROLE) or not observation.service:
+        return False
+    for service, instance in (identity for run in runs for identity in run.identities):
+        other_service = service and service != observation.service
+        other_instance = instance and observation.instance and instance != observation.instance
+        if not other_service and not (service and other_instance):
+            return False
+    return True

@@ -1,0 +1,53 @@
+"""Which runs are compared: one control with one candidate of the same key, one to one.
+
+Deterministic by run start, then run id; never by name or closeness in time. Every candidate
+arm and variant may use the same control. Control runs of one key are paired with each other,
+first with second, into the series of noise (design section 4).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from otel_turnavoid.judge.run import Run
+from otel_turnavoid.vocabulary import Arm
+
+Decided = Collection[tuple[str, str]]
+
+
+class Pairs(NamedTuple):
+    """What can be compared among the runs of one key."""
+
+    candidates: list[tuple[Run, Run]]
+    """Control and candidate."""
+    null: list[tuple[Run, Run]]
+    """Control and control."""
+
+
+def pair(runs: Iterable[Run], decided: Decided = (), null_decided: Decided = ()) -> Pairs:
+    """Return the pairs among the runs of one key that are not decided yet.
+
+    ``decided`` and ``null_decided`` hold the run ids of final pairs: they stay together.
+    """
+    controls: list[Run] = []
+    candidates: dict[tuple[Arm, str], list[Run]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: (run.start_ns, run.run_id)):
+        if run.rejections or run.arm is None or run.key is None:
+            continue
+        if run.arm is Arm.CONTROL:
+            controls.append(run)
+        else:
+            candidates[run.arm, run.variant or ""].append(run)
+    candidate_of = {candidate: control for control, candidate in decided}
+    found: list[tuple[Run, Run]] = []
+    for _, group in sorted(candidates.items()):
+        taken = {candidate_of[run.run_id] for run in group if run.run_id in candidate_of}
+        free = [run for run in controls if run.run_id not in taken]
+        waiting = [run for run in group if run.run_id not in candidate_of]
+        found.extend(zip(free, waiting, strict=False))
+    settled = {run_id for ids in null_decided for run_id in ids}
+    open_controls = [run for run in controls if run.run_id not in settled]
+    null = list(zip(open_controls[::2], open_controls[1::2], strict=False))
+    return Pairs(found, null)

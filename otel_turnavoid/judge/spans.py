@@ -1,0 +1,96 @@
+"""Spans of one run as a tree: copies put together, ancestors found.
+
+The same span may arrive often, an entry may be exported again under fresh ids, and two
+different spans may claim one id. ``SpanTree`` answers who is whose ancestor after that is
+sorted out, and says what contradicted what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from otel_turnavoid.judge.facts import SpanFact, encode
+from otel_turnavoid.vocabulary import Entry
+
+SpanKey = tuple[str, str]
+
+
+def by_time(fact: SpanFact) -> tuple[int, int, str, str]:
+    """Order facts by start, then end, then ids: the same for any order of arrival."""
+    return (fact.start_ns, fact.end_ns, fact.trace_id, fact.span_id)
+
+
+class SpanTree:
+    """The distinct spans of a run (or of a trace), and their ancestry.
+
+    ``facts`` holds each span and each sequence number once, by time; ``conflicts`` a line for
+    each contradiction.
+    """
+
+    def __init__(self, facts: Iterable[SpanFact]) -> None:
+        self.conflicts: list[str] = []
+        self._spans: dict[SpanKey, SpanFact] = {}
+        for fact in facts:
+            self._take(fact)
+        self._put_copies_together()
+        canonical = {(fact.trace_id, fact.span_id): fact for fact in self._spans.values()}
+        self.facts = sorted(canonical.values(), key=by_time)
+
+    def _take(self, fact: SpanFact) -> None:
+        key = (fact.trace_id, fact.span_id)
+        known = self._spans.get(key)
+        if known is None:
+            self._spans[key] = fact
+        elif known != fact:
+            # Which of the two is kept must not depend on which came first.
+            self._spans[key] = min(known, fact, key=encode)
+            self.conflicts.append(f"two different contents under span id {fact.span_id}")
+
+    def _put_copies_together(self) -> None:
+        """Make every span id of an entry exported more than once mean its first export."""
+        entries: dict[tuple[str | None, int], SpanFact] = {}
+        for key, fact in sorted(self._spans.items(), key=lambda item: by_time(item[1])):
+            if not fact.own or fact.seq is None:
+                continue
+            first = entries.setdefault((fact.run_id, fact.seq), fact)
+            if first is fact:
+                continue
+            if _content(first) == _content(fact):
+                self._spans[key] = first
+            else:
+                self.conflicts.append(f"two different entries with sequence number {fact.seq}")
+
+    def parent(self, fact: SpanFact) -> SpanFact | None:
+        """Return the parent if it is known here."""
+        if fact.parent_id is None:
+            return None
+        return self._spans.get((fact.trace_id, fact.parent_id))
+
+    def ancestors(self, fact: SpanFact) -> Iterator[SpanFact]:
+        """Yield the known ancestors from the nearest on; a cycle of parents ends the walk."""
+        seen = {id(fact)}
+        current = self.parent(fact)
+        while current is not None and id(current) not in seen:
+            yield current
+            seen.add(id(current))
+            current = self.parent(current)
+
+    def nearest(
+        self, fact: SpanFact, entry: Entry, *, within: Entry | None = None
+    ) -> SpanFact | None:
+        """Return the nearest ancestor of that kind, not looking past a ``within`` entry."""
+        for ancestor in self.ancestors(fact):
+            if ancestor.entry is entry:
+                return ancestor
+            if within is not None and ancestor.entry is within:
+                return None
+        return None
+
+
+def _content(fact: SpanFact) -> SpanFact:
+    """Return what an entry says apart from where and when it was exported."""
+    return msgspec.structs.replace(
+        fact, trace_id="", span_id="", parent_id=None, start_ns=0, end_ns=0
+    )

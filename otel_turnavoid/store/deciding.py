@@ -1,0 +1,463 @@
+"""Deciding: what is pending is assembled, what is due is judged, what is final is journalled.
+
+The rules are the judge's; this file only finds the facts, keeps the times, and writes the
+outcome down. All times are the processor's clock, never the senders'. Every step is a
+transaction of its own, so a process killed in between goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, case, delete, func, or_, select, tuple_, update
+
+from otel_turnavoid.judge import verdict
+from otel_turnavoid.judge.assembly import assemble
+from otel_turnavoid.judge.attribution import attribute, stray_run_id, trace_of
+from otel_turnavoid.judge.facts import Observation, SpanFact, decode_observation, decode_span
+from otel_turnavoid.judge.judging import comparable_null, judge, judge_null
+from otel_turnavoid.judge.pairing import pair
+from otel_turnavoid.judge.run import Run
+from otel_turnavoid.judge.settings import Settings
+from otel_turnavoid.judge.verdict import Decision, NullDecided, PairDecided, RunDecided
+from otel_turnavoid.store import schema
+from otel_turnavoid.store.engine import Database, upsert
+from otel_turnavoid.vocabulary import Outcome
+
+_UNITS = 200
+"""Runs and traces assembled in one transaction: adding waits no longer than that takes."""
+_KEYS = 200
+_PAGE = 400
+"""Values in one IN list."""
+
+_encode_run = msgspec.json.Encoder(order="deterministic").encode
+
+
+class _Row(NamedTuple):
+    """One run as stored, with the times that deciding goes by."""
+
+    run: Run
+    arrived_ns: int
+    ended_ns: int | None
+    outcome: Outcome
+    settled: bool
+
+
+class Deciding:
+    """The rounds of deciding over one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def round(self, settings: Settings, *, now_ns: int, final: bool) -> list[Decision]:
+        """Do everything that can be done now; see ``Ledger.decide``."""
+        decided: list[Decision] = []
+        while True:
+            with self._database.write() as connection:
+                units = self._pending(connection)
+                if units:
+                    self._assemble(connection, units, settings, now_ns)
+            if len(units) < _UNITS:
+                break
+        looked_at: set[str] = set()
+        while True:
+            with self._database.write() as connection:
+                due = [
+                    key
+                    for key in self._due(connection, now_ns, final=final)
+                    if key not in looked_at
+                ]
+                for key in due:
+                    decided += self._look_at(connection, key, settings, now_ns, final=final)
+            looked_at.update(due)
+            if not due:
+                break
+        if not final:
+            decided += self._settle_expired(settings, now_ns)
+        return decided
+
+    def _pending(self, connection: Connection) -> dict[tuple[str, str], int]:
+        columns = schema.pending.c
+        rows = connection.execute(
+            select(columns.kind, columns.id, columns.arrived_ns)
+            .order_by(columns.arrived_ns, columns.kind, columns.id)
+            .limit(_UNITS)
+        )
+        return {(row.kind, row.id): row.arrived_ns for row in rows}
+
+    def _assemble(
+        self,
+        connection: Connection,
+        units: dict[tuple[str, str], int],
+        settings: Settings,
+        now_ns: int,
+    ) -> None:
+        """Make the pending runs anew from all their facts."""
+        run_ids = {name for kind, name in units if kind == "run"}
+        trace_ids = {name for kind, name in units if kind == "trace"}
+        # An observation may name a run that was made from a trace.
+        trace_ids |= {trace_id for run_id in run_ids if (trace_id := trace_of(run_id))}
+        facts, whole_traces = _closure(connection, run_ids, trace_ids)
+        attribution = attribute(facts)
+        groups: dict[str, tuple[list[SpanFact], str | None]] = {}
+        for run_id, members in attribution.runs.items():
+            inferred = all(fact.run_id is None for fact in members)
+            groups[run_id] = (members, members[0].trace_id if inferred else None)
+        for trace_id, strays in attribution.strays.items():
+            groups[stray_run_id(trace_id)] = (strays, trace_id)
+        observed = _observations(connection, groups)
+        made: dict[str, Run] = {}
+        rows: list[dict[str, Any]] = []
+        for run_id, (members, made_of) in sorted(groups.items()):
+            run = assemble(run_id, members, observed.get(run_id, ()), settings)
+            made[run_id] = run
+            arrived_ns = max(units.get(("run", run_id), 0), units.get(("trace", made_of or ""), 0))
+            rows.append(_row(run, trace_id=made_of, arrived_ns=arrived_ns))
+        _forget_unmade(connection, whole_traces, made)
+        _store_runs(connection, rows, now_ns)
+        _mark_contradicted(connection, made, settings, now_ns)
+        columns = schema.pending.c
+        looked_at = tuple_(columns.kind, columns.id).in_(list(units))
+        connection.execute(delete(schema.pending).where(looked_at))
+
+    def _due(self, connection: Connection, now_ns: int, *, final: bool) -> list[str]:
+        columns = schema.keys.c
+        waiting = columns.due_ns.is_not(None) if final else columns.due_ns <= now_ns
+        found = select(columns.pair_key).where(waiting)
+        return list(
+            connection.scalars(found.order_by(columns.due_ns, columns.pair_key).limit(_KEYS))
+        )
+
+    def _look_at(
+        self, connection: Connection, key: str, settings: Settings, now_ns: int, *, final: bool
+    ) -> list[Decision]:
+        """Decide the pairs of one key that can be decided, and say when to look again."""
+        rows = {row.run.run_id: row for row in _rows_of_key(connection, key)}
+        open_rows = [
+            row for row in rows.values() if not row.settled or row.outcome is Outcome.PAIRED
+        ]
+        decided, null_decided = _decided_of_key(connection, key)
+        pairs = pair([row.run for row in open_rows], decided, null_decided)
+        quiet_ns = max((row.arrived_ns for row in rows.values()), default=0) + settings.settle_ns
+        made: list[Decision] = []
+        later: list[int] = []
+        for control, candidate in pairs.candidates:
+            both = (rows[control.run_id], rows[candidate.run_id])
+            when = _when(both, quiet_ns, settings, observed=True)
+            if when is None:
+                continue
+            if final or when <= now_ns:
+                made.append(judge(control, candidate, settings))
+            else:
+                later.append(when)
+        for first, second in pairs.null:
+            when = _when(
+                (rows[first.run_id], rows[second.run_id]), quiet_ns, settings, observed=False
+            )
+            if when is None or not comparable_null(first, second):
+                continue
+            if final or when <= now_ns:
+                made.append(judge_null(first, second))
+            else:
+                later.append(when)
+        with_runs = [*made, *_first_pairs(made, rows)]
+        written = [one for one in with_runs if _journal(connection, one, key, now_ns)]
+        connection.execute(
+            update(schema.keys)
+            .where(schema.keys.c.pair_key == key)
+            .values(due_ns=min(later, default=None))
+        )
+        return written
+
+    def _settle_expired(self, settings: Settings, now_ns: int) -> list[Decision]:
+        """Give runs that nothing more will happen to their final outcome."""
+        columns = schema.runs.c
+        fixed = [Outcome.REJECTED.value, Outcome.UNATTRIBUTED.value]
+        expired = columns.arrived_ns <= now_ns - settings.run_expiry_ns
+        refused = columns.outcome.in_(fixed) & (
+            columns.arrived_ns <= now_ns - settings.decision_wait_ns
+        )
+        made: list[Decision] = []
+        while True:
+            with self._database.write() as connection:
+                found = connection.execute(
+                    select(columns.run_id, columns.outcome, columns.body)
+                    .where(columns.settled.is_(False), or_(expired, refused))
+                    .order_by(columns.arrived_ns, columns.run_id)
+                    .limit(_UNITS)
+                ).all()
+                for row in found:
+                    run = msgspec.json.decode(row.body, type=Run)
+                    decision = RunDecided(run=run, outcome=Outcome(row.outcome))
+                    if _journal(connection, decision, None, now_ns):
+                        made.append(decision)
+                    settle = update(schema.runs).where(columns.run_id == row.run_id)
+                    connection.execute(settle.values(settled=True))
+            if len(found) < _UNITS:
+                return made
+
+
+def _when(rows: Sequence[_Row], quiet_ns: int, settings: Settings, *, observed: bool) -> int | None:
+    """Return when two runs can be decided: None while one of them has not ended.
+
+    With all evidence there, as soon as their key is quiet; else when the wait is over.
+    """
+    ended = [row.ended_ns for row in rows if row.run.ended and row.ended_ns is not None]
+    if len(ended) < len(rows):
+        return None
+    waited_ns = max(ended) + settings.decision_wait_ns
+    evidence = all(row.run.whole and (row.run.observations or not observed) for row in rows)
+    return min(quiet_ns, waited_ns) if evidence else waited_ns
+
+
+def _closure(
+    connection: Connection, run_ids: set[str], trace_ids: set[str]
+) -> tuple[list[SpanFact], set[str]]:
+    """Return all facts that bear on these runs and traces, and the traces that are whole.
+
+    A trace with unclaimed spans is read whole, and each run in it too: attribution must see
+    every ancestor that is known.
+    """
+    facts: dict[tuple[str, str, bytes], SpanFact] = {}
+    run_ids, trace_ids = set(run_ids), set(trace_ids)
+    read_runs: set[str] = set()
+    read_traces: set[str] = set()
+    columns = schema.spans.c
+    while run_ids - read_runs or trace_ids - read_traces:
+        new_runs, new_traces = run_ids - read_runs, trace_ids - read_traces
+        found = [
+            *_spans_where(connection, columns.run_id, new_runs),
+            *_spans_where(connection, columns.trace_id, new_traces),
+        ]
+        read_runs |= new_runs
+        read_traces |= new_traces
+        for row in found:
+            facts.setdefault((row.trace_id, row.span_id, row.content), decode_span(row.body))
+        touched = {row.trace_id for row in found if row.run_id is not None} - read_traces
+        trace_ids |= _with_unclaimed(connection, touched)
+        run_ids |= {row.run_id for row in found if row.run_id is not None}
+    return list(facts.values()), read_traces
+
+
+def _spans_where(connection: Connection, column: Any, values: Iterable[str]) -> Iterator[Any]:
+    columns = schema.spans.c
+    for chunk in _chunks(values):
+        yield from connection.execute(
+            select(
+                columns.trace_id, columns.span_id, columns.content, columns.run_id, columns.body
+            ).where(column.in_(chunk))
+        )
+
+
+def _with_unclaimed(connection: Connection, trace_ids: Iterable[str]) -> set[str]:
+    columns = schema.spans.c
+    found: set[str] = set()
+    for chunk in _chunks(trace_ids):
+        unclaimed = columns.trace_id.in_(chunk) & columns.run_id.is_(None)
+        found.update(connection.scalars(select(columns.trace_id).where(unclaimed).distinct()))
+    return found
+
+
+def _observations(connection: Connection, run_ids: Iterable[str]) -> dict[str, list[Observation]]:
+    columns = schema.observations.c
+    found: dict[str, list[Observation]] = defaultdict(list)
+    for chunk in _chunks(run_ids):
+        bodies = select(columns.run_id, columns.body).where(columns.run_id.in_(chunk))
+        for row in connection.execute(bodies):
+            found[row.run_id].append(decode_observation(row.body))
+    return found
+
+
+def _forget_unmade(connection: Connection, trace_ids: Iterable[str], made: Iterable[str]) -> None:
+    """Forget runs that were made from part of a trace and are not there now it is whole."""
+    columns = schema.runs.c
+    kept = set(made)
+    for chunk in _chunks(trace_ids):
+        stored = connection.scalars(select(columns.run_id).where(columns.trace_id.in_(chunk)))
+        for run_id in set(stored) - kept:
+            connection.execute(delete(schema.runs).where(columns.run_id == run_id))
+
+
+def _row(run: Run, *, trace_id: str | None, arrived_ns: int) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "trace_id": trace_id,
+        "pair_key": msgspec.json.encode(run.key).decode() if run.key is not None else None,
+        "start_ns": run.start_ns,
+        "arrived_ns": arrived_ns,
+        "ended_ns": arrived_ns if run.ended else None,
+        "outcome": _outcome(run).value,
+        "settled": False,
+        "body": _encode_run(run),
+    }
+
+
+def _store_runs(connection: Connection, rows: list[dict[str, Any]], now_ns: int) -> None:
+    """Write runs as now assembled, and have their keys looked at at once."""
+    if not rows:
+        return
+    statement = upsert(connection, schema.runs)
+    new, old = statement.excluded, schema.runs.c
+    changed = {
+        "trace_id": new.trace_id,
+        "pair_key": new.pair_key,
+        "start_ns": new.start_ns,
+        "arrived_ns": case((old.arrived_ns > new.arrived_ns, old.arrived_ns), else_=new.arrived_ns),
+        # The wait counts from when the end was first seen.
+        "ended_ns": func.coalesce(old.ended_ns, new.ended_ns),
+        "outcome": case((old.settled, old.outcome), else_=new.outcome),
+        "body": new.body,
+    }
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=["run_id"], set_=changed), rows
+    )
+    keys = sorted({row["pair_key"] for row in rows if row["pair_key"] is not None})
+    if keys:
+        due = upsert(connection, schema.keys)
+        again = {"due_ns": due.excluded.due_ns}
+        connection.execute(
+            due.on_conflict_do_update(index_elements=["pair_key"], set_=again),
+            [{"pair_key": key, "due_ns": now_ns} for key in keys],
+        )
+
+
+def _outcome(run: Run) -> Outcome:
+    """Return where a run without a pair stands."""
+    if run.rejections:
+        return Outcome.REJECTED
+    if run.run_id == stray_run_id(run.trace_ids[0]):
+        return Outcome.UNATTRIBUTED
+    return Outcome.UNPAIRED if run.ended else Outcome.INCOMPLETE
+
+
+def _rows_of_key(connection: Connection, key: str) -> Iterator[_Row]:
+    columns = schema.runs.c
+    for row in connection.execute(select(schema.runs).where(columns.pair_key == key)):
+        yield _Row(
+            run=msgspec.json.decode(row.body, type=Run),
+            arrived_ns=row.arrived_ns,
+            ended_ns=row.ended_ns,
+            outcome=Outcome(row.outcome),
+            settled=row.settled,
+        )
+
+
+def _decided_of_key(
+    connection: Connection, key: str
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    columns = schema.decisions.c
+    pairs: dict[str, list[tuple[str, str]]] = {"pair": [], "null": []}
+    for row in connection.execute(
+        select(columns.kind, columns.first_run, columns.second_run).where(columns.pair_key == key)
+    ):
+        pairs[row.kind].append((row.first_run, row.second_run))
+    return pairs["pair"], pairs["null"]
+
+
+def _first_pairs(made: Iterable[Decision], rows: dict[str, _Row]) -> Iterator[RunDecided]:
+    """Yield the final outcome of each run that these decisions pair for the first time."""
+    seen: set[str] = set()
+    for decision in made:
+        if isinstance(decision, PairDecided):
+            for run in (decision.control, decision.candidate):
+                if run.run_id not in seen and not rows[run.run_id].settled:
+                    seen.add(run.run_id)
+                    yield RunDecided(run=run, outcome=Outcome.PAIRED)
+
+
+def _journal(connection: Connection, decision: Decision, key: str | None, now_ns: int) -> bool:
+    """Write a decision down unless it was made before; return whether it is new."""
+    first, second = _about(decision)
+    kind = {PairDecided: "pair", NullDecided: "null", RunDecided: "run"}[type(decision)]
+    statement = (
+        upsert(connection, schema.decisions)
+        .values(
+            reference=verdict.reference(decision),
+            kind=kind,
+            pair_key=key if kind != "run" else None,
+            first_run=first,
+            second_run=second,
+            decided_ns=now_ns,
+            body=verdict.encode(decision),
+        )
+        .on_conflict_do_nothing(index_elements=["reference"])
+    )
+    new = connection.execute(statement).rowcount == 1
+    if isinstance(decision, RunDecided):
+        connection.execute(
+            update(schema.runs)
+            .where(schema.runs.c.run_id == decision.run.run_id)
+            .values(settled=True, outcome=decision.outcome.value)
+        )
+    return new
+
+
+def _about(decision: Decision) -> tuple[str, str | None]:
+    if isinstance(decision, PairDecided):
+        return decision.control.run_id, decision.candidate.run_id
+    if isinstance(decision, NullDecided):
+        return decision.first.run_id, decision.second.run_id
+    return decision.run.run_id, None
+
+
+def _mark_contradicted(
+    connection: Connection, made: dict[str, Run], settings: Settings, now_ns: int
+) -> None:
+    """Mark the verdicts that would be others today; they stay as they are."""
+    columns = schema.decisions.c
+    decided: dict[int, PairDecided] = {}
+    for chunk in _chunks(made):
+        about = or_(columns.first_run.in_(chunk), columns.second_run.in_(chunk))
+        found = connection.execute(
+            select(columns.id, columns.body).where(
+                columns.kind == "pair", columns.contradicted_ns.is_(None), about
+            )
+        )
+        for row in found:
+            stored = verdict.decode(row.body)
+            if isinstance(stored, PairDecided):
+                decided[row.id] = stored
+    others = {
+        run.run_id
+        for pair_decided in decided.values()
+        for run in (pair_decided.control, pair_decided.candidate)
+    } - set(made)
+    known = {**_stored_runs(connection, others), **made}
+    for number, stored in decided.items():
+        control = known.get(stored.control.run_id, stored.control)
+        candidate = known.get(stored.candidate.run_id, stored.candidate)
+        today = judge(control, candidate, settings)
+        if _finding(today) != _finding(stored) or control.rejections or candidate.rejections:
+            connection.execute(
+                update(schema.decisions).where(columns.id == number).values(contradicted_ns=now_ns)
+            )
+
+
+def _finding(pair_decided: PairDecided) -> tuple[object, ...]:
+    return (
+        pair_decided.avoided,
+        pair_decided.withheld,
+        pair_decided.added,
+        pair_decided.causes,
+        pair_decided.control_effects,
+        pair_decided.candidate_effects,
+    )
+
+
+def _stored_runs(connection: Connection, run_ids: Iterable[str]) -> dict[str, Run]:
+    columns = schema.runs.c
+    found: dict[str, Run] = {}
+    for chunk in _chunks(run_ids):
+        stored = select(columns.run_id, columns.body).where(columns.run_id.in_(chunk))
+        for row in connection.execute(stored):
+            found[row.run_id] = msgspec.json.decode(row.body, type=Run)
+    return found
+
+
+def _chunks(values: Iterable[str]) -> Iterator[list[str]]:
+    ordered = sorted(values)
+    for start in range(0, len(ordered), _PAGE):
+        yield ordered[start : start + _PAGE]

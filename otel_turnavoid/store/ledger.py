@@ -1,0 +1,257 @@
+"""The durable ledger: facts and observations in, runs and final decisions out.
+
+What ``add`` returned for is committed: a process killed at any moment loses nothing of it.
+The same fact added again changes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+from typing import final as final_class
+
+import msgspec
+from sqlalchemy import Connection, Table, func, select, tuple_
+
+from otel_turnavoid.judge import verdict
+from otel_turnavoid.judge.facts import Observation, SpanFact, encode
+from otel_turnavoid.judge.run import Run
+from otel_turnavoid.judge.settings import Settings
+from otel_turnavoid.judge.verdict import Decision, PairDecided
+from otel_turnavoid.store import schema
+from otel_turnavoid.store.deciding import Deciding
+from otel_turnavoid.store.engine import Database, upsert
+from otel_turnavoid.store.migrations import migrate
+from otel_turnavoid.vocabulary import Outcome
+
+DEFAULT_URL: Final = "sqlite:///turnavoid.db"
+"""A file in the working directory."""
+
+_PAGE = 500
+"""Rows read or compared at once."""
+
+
+class Added(NamedTuple):
+    """What one ``add`` brought that was not known before."""
+
+    facts: int
+    observations: int
+    duplicates: int
+
+
+class RunLine(NamedTuple):
+    """One run and where it stands."""
+
+    run: Run
+    outcome: Outcome
+
+
+@final_class
+class Ledger:
+    """An open ledger; safe to use from any thread and beside other processes."""
+
+    def __init__(self, database: Database, birth_ns: int) -> None:
+        self._database = database
+        self._deciding = Deciding(database)
+        self.birth_ns: Final = birth_ns
+        """When the ledger was made: the start time of every published series."""
+
+    @classmethod
+    def open(cls, url: str = DEFAULT_URL, *, create: bool = True) -> Ledger:
+        """Open a ledger, bring its schema up to date, and make it if ``create``.
+
+        Raises LedgerError, in one line, where that cannot be done.
+        """
+        database = Database(url, create=create)
+        try:
+            with database.write() as connection:
+                migrate(connection)
+                birth_ns = connection.scalar(select(schema.ledger.c.birth_ns))
+                if birth_ns is None:
+                    birth_ns = time.time_ns()
+                    connection.execute(schema.ledger.insert().values(id=1, birth_ns=birth_ns))
+        except BaseException:
+            database.close()
+            raise
+        return cls(database, birth_ns)
+
+    @property
+    def name(self) -> str:
+        """The URL, without a password."""
+        return self._database.name
+
+    def close(self) -> None:
+        """Close the ledger; safe twice."""
+        self._database.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add(
+        self,
+        facts: Sequence[SpanFact],
+        observations: Sequence[Observation] = (),
+        *,
+        arrived_ns: int,
+    ) -> Added:
+        """Commit facts and observations in one transaction.
+
+        ``arrived_ns`` is the processor's time (ns since the epoch); deciding waits by it.
+        """
+        fact_rows = [_span_row(fact) for fact in facts]
+        observation_rows = [_observation_row(observation) for observation in observations]
+        if not fact_rows and not observation_rows:
+            return Added(0, 0, 0)
+        with self._database.write() as connection:
+            new_facts = _insert_new(connection, schema.spans, fact_rows)
+            new_observations = _insert_new(connection, schema.observations, observation_rows)
+            units = {_unit(row) for row in new_facts}
+            units |= {("run", row["run_id"]) for row in new_observations}
+            _mark_pending(connection, units, arrived_ns)
+        new = len(new_facts) + len(new_observations)
+        duplicates = len(fact_rows) + len(observation_rows) - new
+        return Added(len(new_facts), len(new_observations), duplicates)
+
+    def decide(self, settings: Settings, *, now_ns: int, final: bool = False) -> list[Decision]:
+        """Assemble the runs that got new facts, judge the pairs that are due, journal both.
+
+        Returns the decisions that this call made, in the order of the journal. ``final``
+        means that nothing more will come, as at the end of recorded input: every pair of
+        ended runs is decided.
+        """
+        return self._deciding.round(settings, now_ns=now_ns, final=final)
+
+    def decisions(self, after: int = 0) -> Iterator[tuple[int, Decision]]:
+        """Yield the journal in order, from the first decision with an id above ``after``."""
+        columns = schema.decisions.c
+        while True:
+            with self._database.read() as connection:
+                page = connection.execute(
+                    select(columns.id, columns.body)
+                    .where(columns.id > after)
+                    .order_by(columns.id)
+                    .limit(_PAGE)
+                ).all()
+            for number, body in page:
+                yield number, verdict.decode(body)
+            if len(page) < _PAGE:
+                return
+            after = page[-1].id
+
+    def contradicted(self) -> dict[int, PairDecided]:
+        """Return the verdicts that later evidence speaks against, by id of the decision."""
+        columns = schema.decisions.c
+        with self._database.read() as connection:
+            found = connection.execute(
+                select(columns.id, columns.body)
+                .where(columns.contradicted_ns.is_not(None))
+                .order_by(columns.id)
+            ).all()
+        decided = {number: verdict.decode(body) for number, body in found}
+        return {n: pair for n, pair in decided.items() if isinstance(pair, PairDecided)}
+
+    def runs(self) -> Iterator[RunLine]:
+        """Yield every run, paired or not, by start; unattributed calls as a line per trace."""
+        columns = schema.runs.c
+        after: tuple[int, str] = (-(2**63), "")
+        while True:
+            with self._database.read() as connection:
+                page = connection.execute(
+                    select(columns.start_ns, columns.run_id, columns.outcome, columns.body)
+                    .where(tuple_(columns.start_ns, columns.run_id) > after)
+                    .order_by(columns.start_ns, columns.run_id)
+                    .limit(_PAGE)
+                ).all()
+            for row in page:
+                yield RunLine(msgspec.json.decode(row.body, type=Run), Outcome(row.outcome))
+            if len(page) < _PAGE:
+                return
+            after = (page[-1].start_ns, page[-1].run_id)
+
+    def sizes(self) -> dict[str, int]:
+        """Return how many rows each table holds, for self-telemetry."""
+        with self._database.read() as connection:
+            return {
+                name: connection.scalar(select(func.count()).select_from(table)) or 0
+                for name, table in (
+                    ("spans", schema.spans),
+                    ("observations", schema.observations),
+                    ("runs", schema.runs),
+                    ("decisions", schema.decisions),
+                )
+            }
+
+
+def _span_row(fact: SpanFact) -> dict[str, Any]:
+    body = encode(fact)
+    return {
+        "trace_id": fact.trace_id,
+        "span_id": fact.span_id,
+        "content": blake2b(body, digest_size=16).digest(),
+        "run_id": fact.run_id,
+        "body": body,
+    }
+
+
+def _observation_row(observation: Observation) -> dict[str, Any]:
+    body = encode(observation)
+    return {
+        "run_id": observation.run_id,
+        "observer": observation.observer,
+        "content": blake2b(body, digest_size=16).digest(),
+        "body": body,
+    }
+
+
+def _unit(row: dict[str, Any]) -> tuple[str, str]:
+    """Return what must be looked at again because of a new span: its run, or its trace."""
+    run_id = row["run_id"]
+    return ("run", run_id) if run_id is not None else ("trace", row["trace_id"])
+
+
+def _insert_new(
+    connection: Connection, table: Table, rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Insert the rows that are not there yet and return them."""
+    if not rows:
+        return []
+    names = [column.name for column in table.primary_key]
+    distinct = {tuple(row[name] for name in names): row for row in rows}
+    fresh = list(distinct.values())
+    statement = upsert(connection, table).on_conflict_do_nothing()
+    savepoint = connection.begin_nested()
+    if connection.execute(statement, fresh).rowcount == len(fresh):
+        savepoint.commit()
+        return fresh
+    # Some were known: find out which, since only new ones are worth looking at again.
+    savepoint.rollback()
+    known: set[tuple[Any, ...]] = set()
+    identity = tuple_(*(table.c[name] for name in names))
+    keys = list(distinct)
+    for start in range(0, len(keys), _PAGE):
+        wanted = identity.in_(keys[start : start + _PAGE])
+        known.update(
+            tuple(row) for row in connection.execute(select(*table.primary_key).where(wanted))
+        )
+    new = [row for key, row in distinct.items() if key not in known]
+    if new:
+        connection.execute(statement, new)
+    return new
+
+
+def _mark_pending(
+    connection: Connection, units: Iterable[tuple[str, str]], arrived_ns: int
+) -> None:
+    rows = [{"kind": kind, "id": name, "arrived_ns": arrived_ns} for kind, name in sorted(units)]
+    if not rows:
+        return
+    statement = upsert(connection, schema.pending)
+    later = {"arrived_ns": statement.excluded.arrived_ns}
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=["kind", "id"], set_=later), rows
+    )

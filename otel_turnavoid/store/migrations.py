@@ -1,0 +1,42 @@
+"""Named, ordered steps that bring a ledger to the present schema.
+
+Each step is recorded in the transaction that makes it, so a ledger is never half migrated.
+Append steps; never change one that was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sqlalchemy import Connection, insert, inspect, select
+
+from otel_turnavoid.errors import LedgerError
+from otel_turnavoid.store import schema
+
+Step = tuple[str, Callable[[Connection], None]]
+
+
+def _create(connection: Connection) -> None:
+    schema.metadata.create_all(connection)
+
+
+STEPS: Final[tuple[Step, ...]] = (("create the tables", _create),)
+"""Version 1 is the first step, and so on."""
+
+
+def migrate(connection: Connection) -> None:
+    """Apply the steps that this ledger has not seen; the caller commits."""
+    applied: set[int] = set()
+    if inspect(connection).has_table(schema.migrations.name):
+        applied = set(connection.scalars(select(schema.migrations.c.version)))
+    newest = max(applied, default=0)
+    if newest > len(STEPS):
+        raise LedgerError(
+            f"the ledger has schema version {newest}, this program knows {len(STEPS)}: "
+            "it was written by a newer version; upgrade otel-turnavoid"
+        )
+    for version, (name, step) in enumerate(STEPS, start=1):
+        if version not in applied:
+            step(connection)
+            connection.execute(insert(schema.migrations).values(version=version, name=name))

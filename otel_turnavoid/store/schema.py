@@ -1,0 +1,127 @@
+"""Tables of the ledger.
+
+Facts and observations are kept once each under their identity and the hash of their content;
+decisions are an append-only journal. Everything in between (runs, keys, what waits to be
+looked at) can be made again from those.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    text,
+)
+
+metadata = MetaData()
+
+# SQLite numbers rows by itself only under the exact type INTEGER.
+_Id = BigInteger().with_variant(Integer, "sqlite")
+
+ledger = Table(
+    "turnavoid_ledger",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("birth_ns", BigInteger, nullable=False),
+)
+"""One row: when the ledger was made, which is the start time of every published series."""
+
+migrations = Table(
+    "turnavoid_migrations",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("name", String, nullable=False),
+)
+"""Which migrations were applied; each is recorded in the transaction that applied it."""
+
+spans = Table(
+    "turnavoid_spans",
+    metadata,
+    Column("trace_id", String(32), primary_key=True),
+    Column("span_id", String(16), primary_key=True),
+    Column("content", LargeBinary(16), primary_key=True),
+    Column("run_id", String),
+    Column("body", LargeBinary, nullable=False),
+    Index("turnavoid_spans_run", "run_id", sqlite_where=text("run_id IS NOT NULL")),
+    Index("turnavoid_spans_unclaimed", "trace_id", sqlite_where=text("run_id IS NULL")),
+    sqlite_with_rowid=False,
+)
+"""Span facts. More than one content under one span id is conflicting evidence."""
+
+observations = Table(
+    "turnavoid_observations",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("observer", String, primary_key=True),
+    Column("content", LargeBinary(16), primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""What observers said."""
+
+pending = Table(
+    "turnavoid_pending",
+    metadata,
+    Column("kind", String(5), primary_key=True),
+    Column("id", String, primary_key=True),
+    Column("arrived_ns", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Runs (kind ``run``) and traces with unclaimed spans (``trace``) that got new facts."""
+
+runs = Table(
+    "turnavoid_runs",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("trace_id", String(32)),
+    Column("pair_key", String),
+    Column("start_ns", BigInteger, nullable=False),
+    Column("arrived_ns", BigInteger, nullable=False),
+    Column("ended_ns", BigInteger),
+    Column("outcome", String, nullable=False),
+    Column("settled", Boolean, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Index("turnavoid_runs_key", "pair_key"),
+    Index("turnavoid_runs_trace", "trace_id"),
+    Index("turnavoid_runs_open", "settled", "arrived_ns"),
+)
+"""Runs as last assembled. ``trace_id`` only where the run was made from one trace.
+
+``arrived_ns`` and ``ended_ns``: when its last new fact and the end of its Invoke arrived, by
+the processor's clock. ``settled``: the outcome is final.
+"""
+
+keys = Table(
+    "turnavoid_keys",
+    metadata,
+    Column("pair_key", String, primary_key=True),
+    Column("due_ns", BigInteger),
+    Index("turnavoid_keys_due", "due_ns"),
+)
+"""When the runs of a key are to be looked at next; NULL: when something arrives."""
+
+decisions = Table(
+    "turnavoid_decisions",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("reference", String, nullable=False, unique=True),
+    Column("kind", String(4), nullable=False),
+    Column("pair_key", String),
+    Column("first_run", String, nullable=False),
+    Column("second_run", String),
+    Column("decided_ns", BigInteger, nullable=False),
+    Column("contradicted_ns", BigInteger),
+    Column("body", LargeBinary, nullable=False),
+    Index("turnavoid_decisions_key", "pair_key"),
+    Index("turnavoid_decisions_first", "first_run"),
+    Index("turnavoid_decisions_second", "second_run"),
+    sqlite_autoincrement=True,
+)
+"""The journal of final decisions; only ``contradicted_ns`` is ever set later."""
