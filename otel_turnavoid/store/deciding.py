@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, case, delete, func, or_, select, tuple_, update
+from sqlalchemy import Connection, bindparam, case, delete, func, or_, select, tuple_, update
 
 from otel_turnavoid.judge import verdict
 from otel_turnavoid.judge.assembly import assemble
@@ -34,6 +34,7 @@ _PAGE = 400
 """Values in one IN list."""
 
 _encode_run = msgspec.json.Encoder(order="deterministic").encode
+_decode_run = msgspec.json.Decoder(Run).decode
 
 
 class _Row(NamedTuple):
@@ -44,6 +45,13 @@ class _Row(NamedTuple):
     ended_ns: int | None
     outcome: Outcome
     settled: bool
+
+
+class _Decided(NamedTuple):
+    """Run ids of the final pairs of one key."""
+
+    pairs: list[tuple[str, str]]
+    null: list[tuple[str, str]]
 
 
 class Deciding:
@@ -65,15 +73,11 @@ class Deciding:
         looked_at: set[str] = set()
         while True:
             with self._database.write() as connection:
-                due = [
-                    key
-                    for key in self._due(connection, now_ns, final=final)
-                    if key not in looked_at
-                ]
-                for key in due:
-                    decided += self._look_at(connection, key, settings, now_ns, final=final)
-            looked_at.update(due)
-            if not due:
+                due = self._due(connection, now_ns, final=final)
+                keys = [key for key in due if key not in looked_at]
+                decided += _look_at(connection, keys, settings, now_ns, final=final)
+            looked_at.update(keys)
+            if not keys:
                 break
         if not final:
             decided += self._settle_expired(settings, now_ns)
@@ -131,47 +135,6 @@ class Deciding:
             connection.scalars(found.order_by(columns.due_ns, columns.pair_key).limit(_KEYS))
         )
 
-    def _look_at(
-        self, connection: Connection, key: str, settings: Settings, now_ns: int, *, final: bool
-    ) -> list[Decision]:
-        """Decide the pairs of one key that can be decided, and say when to look again."""
-        rows = {row.run.run_id: row for row in _rows_of_key(connection, key)}
-        open_rows = [
-            row for row in rows.values() if not row.settled or row.outcome is Outcome.PAIRED
-        ]
-        decided, null_decided = _decided_of_key(connection, key)
-        pairs = pair([row.run for row in open_rows], decided, null_decided)
-        quiet_ns = max((row.arrived_ns for row in rows.values()), default=0) + settings.settle_ns
-        made: list[Decision] = []
-        later: list[int] = []
-        for control, candidate in pairs.candidates:
-            both = (rows[control.run_id], rows[candidate.run_id])
-            when = _when(both, quiet_ns, settings, observed=True)
-            if when is None:
-                continue
-            if final or when <= now_ns:
-                made.append(judge(control, candidate, settings))
-            else:
-                later.append(when)
-        for first, second in pairs.null:
-            when = _when(
-                (rows[first.run_id], rows[second.run_id]), quiet_ns, settings, observed=False
-            )
-            if when is None or not comparable_null(first, second):
-                continue
-            if final or when <= now_ns:
-                made.append(judge_null(first, second))
-            else:
-                later.append(when)
-        with_runs = [*made, *_first_pairs(made, rows)]
-        written = [one for one in with_runs if _journal(connection, one, key, now_ns)]
-        connection.execute(
-            update(schema.keys)
-            .where(schema.keys.c.pair_key == key)
-            .values(due_ns=min(later, default=None))
-        )
-        return written
-
     def _settle_expired(self, settings: Settings, now_ns: int) -> list[Decision]:
         """Give runs that nothing more will happen to their final outcome."""
         columns = schema.runs.c
@@ -189,15 +152,65 @@ class Deciding:
                     .order_by(columns.arrived_ns, columns.run_id)
                     .limit(_UNITS)
                 ).all()
-                for row in found:
-                    run = msgspec.json.decode(row.body, type=Run)
-                    decision = RunDecided(run=run, outcome=Outcome(row.outcome))
-                    if _journal(connection, decision, None, now_ns):
-                        made.append(decision)
-                    settle = update(schema.runs).where(columns.run_id == row.run_id)
-                    connection.execute(settle.values(settled=True))
+                expiring = [
+                    RunDecided(run=_decode_run(row.body), outcome=Outcome(row.outcome))
+                    for row in found
+                ]
+                made += _journal(connection, [(one, None) for one in expiring], now_ns)
+                # Also those whose outcome was journalled before they were forgotten and remade.
+                these = columns.run_id.in_([row.run_id for row in found])
+                connection.execute(update(schema.runs).where(these).values(settled=True))
             if len(found) < _UNITS:
                 return made
+
+
+def _look_at(
+    connection: Connection, keys: Sequence[str], settings: Settings, now_ns: int, *, final: bool
+) -> list[Decision]:
+    """Decide the pairs of these keys that can be decided, and say when to look again."""
+    rows = _rows_of_keys(connection, keys)
+    before = _decided_of_keys(connection, keys)
+    made: list[tuple[Decision, str | None]] = []
+    again: list[dict[str, Any]] = []
+    for key in keys:
+        found, later = _decide_key(rows[key], before[key], settings, now_ns, final=final)
+        made += [(decision, key) for decision in found]
+        again.append({"looked_at": key, "next_ns": later})
+    if again:
+        columns = schema.keys.c
+        look = update(schema.keys).where(columns.pair_key == bindparam("looked_at"))
+        connection.execute(look.values(due_ns=bindparam("next_ns")), again)
+    return _journal(connection, made, now_ns)
+
+
+def _decide_key(
+    rows: dict[str, _Row], before: _Decided, settings: Settings, now_ns: int, *, final: bool
+) -> tuple[list[Decision], int | None]:
+    """Return the decisions that can be made among the runs of one key, and when to look again."""
+    open_runs = [
+        row.run for row in rows.values() if not row.settled or row.outcome is Outcome.PAIRED
+    ]
+    pairs = pair(open_runs, before.pairs, before.null)
+    quiet_ns = max((row.arrived_ns for row in rows.values()), default=0) + settings.settle_ns
+    made: list[Decision] = []
+    later: list[int] = []
+    for control, candidate in pairs.candidates:
+        both = (rows[control.run_id], rows[candidate.run_id])
+        when = _when(both, quiet_ns, settings, observed=True)
+        if when is not None and (final or when <= now_ns):
+            made.append(judge(control, candidate, settings))
+        elif when is not None:
+            later.append(when)
+    for first, second in pairs.null:
+        both = (rows[first.run_id], rows[second.run_id])
+        when = _when(both, quiet_ns, settings, observed=False)
+        if when is None or not comparable_null(first, second):
+            continue
+        if final or when <= now_ns:
+            made.append(judge_null(first, second))
+        else:
+            later.append(when)
+    return [*made, *_first_pairs(made, rows)], min(later, default=None)
 
 
 def _when(rows: Sequence[_Row], quiet_ns: int, settings: Settings, *, observed: bool) -> int | None:
@@ -333,28 +346,35 @@ def _outcome(run: Run) -> Outcome:
     return Outcome.UNPAIRED if run.ended else Outcome.INCOMPLETE
 
 
-def _rows_of_key(connection: Connection, key: str) -> Iterator[_Row]:
+def _rows_of_keys(connection: Connection, keys: Iterable[str]) -> dict[str, dict[str, _Row]]:
     columns = schema.runs.c
-    for row in connection.execute(select(schema.runs).where(columns.pair_key == key)):
-        yield _Row(
-            run=msgspec.json.decode(row.body, type=Run),
-            arrived_ns=row.arrived_ns,
-            ended_ns=row.ended_ns,
-            outcome=Outcome(row.outcome),
-            settled=row.settled,
-        )
+    found: dict[str, dict[str, _Row]] = {key: {} for key in keys}
+    for chunk in _chunks(found):
+        for row in connection.execute(select(schema.runs).where(columns.pair_key.in_(chunk))):
+            found[row.pair_key][row.run_id] = _Row(
+                run=_decode_run(row.body),
+                arrived_ns=row.arrived_ns,
+                ended_ns=row.ended_ns,
+                outcome=Outcome(row.outcome),
+                settled=row.settled,
+            )
+    return found
 
 
-def _decided_of_key(
-    connection: Connection, key: str
-) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+def _decided_of_keys(connection: Connection, keys: Iterable[str]) -> dict[str, _Decided]:
     columns = schema.decisions.c
-    pairs: dict[str, list[tuple[str, str]]] = {"pair": [], "null": []}
-    for row in connection.execute(
-        select(columns.kind, columns.first_run, columns.second_run).where(columns.pair_key == key)
-    ):
-        pairs[row.kind].append((row.first_run, row.second_run))
-    return pairs["pair"], pairs["null"]
+    found: dict[str, _Decided] = {key: _Decided([], []) for key in keys}
+    for chunk in _chunks(found):
+        for row in connection.execute(
+            select(columns.pair_key, columns.kind, columns.first_run, columns.second_run).where(
+                columns.pair_key.in_(chunk)
+            )
+        ):
+            of_key = found[row.pair_key]
+            (of_key.pairs if row.kind == "pair" else of_key.null).append(
+                (row.first_run, row.second_run)
+            )
+    return found
 
 
 def _first_pairs(made: Iterable[Decision], rows: dict[str, _Row]) -> Iterator[RunDecided]:
@@ -368,31 +388,50 @@ def _first_pairs(made: Iterable[Decision], rows: dict[str, _Row]) -> Iterator[Ru
                     yield RunDecided(run=run, outcome=Outcome.PAIRED)
 
 
-def _journal(connection: Connection, decision: Decision, key: str | None, now_ns: int) -> bool:
-    """Write a decision down unless it was made before; return whether it is new."""
-    first, second = _about(decision)
-    kind = {PairDecided: "pair", NullDecided: "null", RunDecided: "run"}[type(decision)]
-    statement = (
-        upsert(connection, schema.decisions)
-        .values(
-            reference=verdict.reference(decision),
-            kind=kind,
-            pair_key=key if kind != "run" else None,
-            first_run=first,
-            second_run=second,
-            decided_ns=now_ns,
-            body=verdict.encode(decision),
-        )
-        .on_conflict_do_nothing(index_elements=["reference"])
+def _journal(
+    connection: Connection, made: Sequence[tuple[Decision, str | None]], now_ns: int
+) -> list[Decision]:
+    """Write down the decisions that were not made before, and return those."""
+    rows = {verdict.reference(decision): (decision, key) for decision, key in made}
+    columns = schema.decisions.c
+    for chunk in _chunks(rows):
+        known = connection.scalars(select(columns.reference).where(columns.reference.in_(chunk)))
+        for reference in known:
+            del rows[reference]
+    if not rows:
+        return []
+    connection.execute(
+        upsert(connection, schema.decisions).on_conflict_do_nothing(index_elements=["reference"]),
+        [
+            _decision_row(reference, decision, key, now_ns)
+            for reference, (decision, key) in rows.items()
+        ],
     )
-    new = connection.execute(statement).rowcount == 1
-    if isinstance(decision, RunDecided):
-        connection.execute(
-            update(schema.runs)
-            .where(schema.runs.c.run_id == decision.run.run_id)
-            .values(settled=True, outcome=decision.outcome.value)
-        )
+    new = [decision for decision, _ in rows.values()]
+    settled = [
+        {"decided_run": decision.run.run_id, "final_outcome": decision.outcome.value}
+        for decision in new
+        if isinstance(decision, RunDecided)
+    ]
+    if settled:
+        settle = update(schema.runs).where(schema.runs.c.run_id == bindparam("decided_run"))
+        connection.execute(settle.values(settled=True, outcome=bindparam("final_outcome")), settled)
     return new
+
+
+def _decision_row(
+    reference: str, decision: Decision, key: str | None, now_ns: int
+) -> dict[str, Any]:
+    first, second = _about(decision)
+    return {
+        "reference": reference,
+        "kind": {PairDecided: "pair", NullDecided: "null", RunDecided: "run"}[type(decision)],
+        "pair_key": key,
+        "first_run": first,
+        "second_run": second,
+        "decided_ns": now_ns,
+        "body": verdict.encode(decision),
+    }
 
 
 def _about(decision: Decision) -> tuple[str, str | None]:
@@ -453,7 +492,7 @@ def _stored_runs(connection: Connection, run_ids: Iterable[str]) -> dict[str, Ru
     for chunk in _chunks(run_ids):
         stored = select(columns.run_id, columns.body).where(columns.run_id.in_(chunk))
         for row in connection.execute(stored):
-            found[row.run_id] = msgspec.json.decode(row.body, type=Run)
+            found[row.run_id] = _decode_run(row.body)
     return found
 
 
