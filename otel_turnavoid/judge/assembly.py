@@ -25,6 +25,7 @@ from otel_turnavoid.judge.spans import SpanTree, by_time
 from otel_turnavoid.judge.turns import turns_of
 from otel_turnavoid.judge.work import batches_of, work_of
 from otel_turnavoid.vocabulary import (
+    Attr,
     Disposition,
     Entry,
     Evidence,
@@ -108,7 +109,7 @@ def assemble(
     arm = _only(fact.arm for fact in tree.facts)
     key = _key(tree, outermost, said_by, settings, findings)
     if run_id != stray_run_id(tree.facts[0].trace_id):
-        if arm is None and (ended or not declared):
+        if not _names_arm(tree) and (ended or not declared):
             findings.reject(Rejection.ARM_MISSING, "no span of the run names its arm")
         if arm is not None and key is None and last is not None:
             findings.reject(Rejection.DIGEST, "the run has an arm and no input digest")
@@ -159,6 +160,14 @@ def _state(last: SpanFact | None, *, declared: bool) -> InvokeState | None:
     if declared:
         return last.invoke.state if last.invoke is not None else None
     return InvokeState.FAILED if last.failed else InvokeState.COMPLETED
+
+
+def _names_arm(tree: SpanTree) -> bool:
+    """Whether any span names an arm, rightly or in a spelling that was refused."""
+    return any(
+        fact.arm is not None or any(fault.attribute == Attr.ARM for fault in fact.faults)
+        for fact in tree.facts
+    )
 
 
 def _check_facts(tree: SpanTree, findings: _Findings) -> None:

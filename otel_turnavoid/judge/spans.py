@@ -77,16 +77,9 @@ class SpanTree:
             seen.add(id(current))
             current = self.parent(current)
 
-    def nearest(
-        self, fact: SpanFact, entry: Entry, *, within: Entry | None = None
-    ) -> SpanFact | None:
-        """Return the nearest ancestor of that kind, not looking past a ``within`` entry."""
-        for ancestor in self.ancestors(fact):
-            if ancestor.entry is entry:
-                return ancestor
-            if within is not None and ancestor.entry is within:
-                return None
-        return None
+    def nearest(self, fact: SpanFact, entry: Entry) -> SpanFact | None:
+        """Return the nearest ancestor of that kind."""
+        return next((one for one in self.ancestors(fact) if one.entry is entry), None)
 
 
 def _content(fact: SpanFact) -> SpanFact:

@@ -68,12 +68,17 @@ def _turn_around(call: SpanFact, tree: SpanTree, turns: Sequence[SpanFact]) -> S
             return ancestor
         if ancestor.entry is Entry.TOOL_TURN:
             return None
+        if ancestor.entry is Entry.INVOKE:
+            break
+    invoke = tree.nearest(call, Entry.INVOKE)
     containing = [
         turn
         for turn in turns
         if turn.start_ns <= call.start_ns
         and call.end_ns <= turn.end_ns
         and (call.seq is None or turn.seq is None or turn.seq < call.seq)
+        # A sub-agent's call is not its caller's, although that turn is still open.
+        and (invoke is None or tree.nearest(turn, Entry.INVOKE) in (invoke, None))
     ]
     return max(containing, key=lambda turn: (turn.seq or 0, turn.start_ns), default=None)
 
