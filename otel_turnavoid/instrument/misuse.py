@@ -1,0 +1,72 @@
+"""What happens on bad use: an error in development, a log line and a count in production."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from otel_turnavoid.errors import UsageError
+from otel_turnavoid.vocabulary import Word
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MODE_VARIABLE: Final = "TURNAVOID_MODE"
+"""``development`` or ``production``; anything else, and nothing, is ``production``."""
+
+_LOGGED_AT_MOST: Final = 1000
+_logger = logging.getLogger(__name__)
+
+
+class Misuse(Word):
+    """Kinds of bad use."""
+
+    VOCABULARY = "vocabulary"
+    """A word outside a closed vocabulary."""
+    VALUE = "value"
+    """A number or name that cannot be meant, or parameters that contradict each other."""
+    DIGEST = "digest"
+    """An input without a digest, or a malformed digest."""
+    LEAKAGE = "leakage"
+    """A decision that rests on its own turn or a later one."""
+    OUTSIDE = "outside"
+    """An entry outside an invoke, a model call of the agent outside an agent turn."""
+    ENDED = "ended"
+    """Something said about an entry, or entered into a run, after its end."""
+    FUNCTION = "function"
+    """A decorator on something that it cannot decorate."""
+
+
+_counts: Counter[str] = Counter()
+_logged: set[str] = set()
+_lock = Lock()
+
+
+def misused(kind: Misuse, problem: str) -> None:
+    """Report bad use of the API.
+
+    Raises:
+        UsageError: in development mode.
+    """
+    if os.environ.get(MODE_VARIABLE) == "development":
+        raise UsageError(problem)
+    with _lock:
+        _counts[kind.value] += 1
+        first = problem not in _logged and len(_logged) < _LOGGED_AT_MOST
+        if first:
+            _logged.add(problem)
+    if first:
+        _logger.warning("%s (said once; %s=development raises it)", problem, MODE_VARIABLE)
+
+
+def misuses() -> Mapping[str, int]:
+    """Return how often the API was used badly since the process started, by kind.
+
+    Kinds: ``vocabulary``, ``value``, ``digest``, ``leakage``, ``outside``, ``ended``,
+    ``function``; those that never occurred are left out.
+    """
+    with _lock:
+        return dict(_counts)

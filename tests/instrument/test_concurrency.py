@@ -1,0 +1,104 @@
+"""Sequence numbers are gapless across threads and tasks, and nobody else's entries leak in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+from otel_turnavoid import agent_turn, invoke, llm_call, tool_turn
+from otel_turnavoid.testing import Telemetry
+
+
+def numbers(telemetry: Telemetry) -> list[int]:
+    return sorted(span.attributes["turnavoid.seq"] for span in telemetry.spans)
+
+
+def test_threads_take_gapless_numbers(telemetry: Telemetry) -> None:
+    together = Barrier(4)
+
+    @tool_turn
+    def look_up() -> None: ...
+
+    def work() -> None:
+        together.wait(timeout=30)
+        for _ in range(50):
+            look_up()
+
+    with (
+        invoke("a", tracer_provider=telemetry.tracer_provider),
+        ThreadPoolExecutor(4) as threads,
+    ):
+        for job in [threads.submit(contextvars.copy_context().run, work) for _ in range(4)]:
+            job.result()
+
+    assert numbers(telemetry) == list(range(201))
+    assert telemetry.spans[-1].attributes["turnavoid.invoke.tool_turns"] == 200
+
+
+def test_a_thread_joins_by_attaching(telemetry: Telemetry) -> None:
+    def work() -> None:
+        with run.attached(), tool_turn("t"):
+            pass
+
+    with (
+        invoke("a", tracer_provider=telemetry.tracer_provider) as run,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        threads.submit(work).result()
+
+    assert numbers(telemetry) == [0, 1]
+
+
+def test_parallel_tasks_share_a_run(telemetry: Telemetry) -> None:
+    @tool_turn
+    async def look_up() -> None:
+        await asyncio.sleep(0)
+
+    async def agent() -> None:
+        async with invoke("a", tracer_provider=telemetry.tracer_provider):
+            await asyncio.gather(*(look_up() for _ in range(10)))
+
+    asyncio.run(agent())
+    assert numbers(telemetry) == list(range(11))
+    assert {span.parent and span.parent.span_id for span in telemetry.spans} == {1, None}
+
+
+def test_parallel_runs_stay_apart(telemetry: Telemetry) -> None:
+    async def agent(run_id: str) -> None:
+        async with invoke("a", run_id=run_id, tracer_provider=telemetry.tracer_provider):
+            for _ in range(3):
+                async with agent_turn(), llm_call("m"):
+                    await asyncio.sleep(0)
+
+    async def main() -> None:
+        await asyncio.gather(*(agent(f"r{number}") for number in range(4)))
+
+    asyncio.run(main())
+    by_run: dict[str, list[int]] = {}
+    for span in telemetry.spans:
+        by_run.setdefault(span.attributes["turnavoid.run.id"], []).append(
+            span.attributes["turnavoid.seq"]
+        )
+    assert {run: sorted(seqs) for run, seqs in by_run.items()} == {
+        f"r{number}": list(range(7)) for number in range(4)
+    }
+
+
+def test_no_lock_is_held_while_user_code_runs(telemetry: Telemetry) -> None:
+    """Two tools that wait for each other inside their entries both get through."""
+    together = Barrier(2)
+
+    @tool_turn
+    def meet() -> None:
+        together.wait(timeout=30)
+
+    with (
+        invoke("a", tracer_provider=telemetry.tracer_provider),
+        ThreadPoolExecutor(2) as threads,
+    ):
+        for job in [threads.submit(contextvars.copy_context().run, meet) for _ in range(2)]:
+            job.result()
+
+    assert len(telemetry.spans) == 3
