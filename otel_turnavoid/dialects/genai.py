@@ -1,0 +1,69 @@
+"""The OpenTelemetry GenAI conventions: spans that carry ``gen_ai.*`` attributes.
+
+Read in the newest spelling and in those of the releases 1.28 to 1.4x, which differ in the names
+of usage and provider attributes (``vocabulary.USAGE_SPELLINGS``). What a span is says its
+``gen_ai.operation.name``, never its span name.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from otel_turnavoid.dialects import parts
+from otel_turnavoid.dialects.attributes import Attributes
+from otel_turnavoid.dialects.rules import Rules
+from otel_turnavoid.dialects.view import SpanView
+from otel_turnavoid.judge.facts import SpanFact
+from otel_turnavoid.vocabulary import USAGE_SPELLINGS, Entry, GenAI
+
+NAME: Final = "gen_ai"
+PREFIX: Final = "gen_ai."
+KEYS: Final = frozenset(
+    {
+        GenAI.OPERATION_NAME,
+        GenAI.PROVIDER_NAME,
+        GenAI.SYSTEM,
+        GenAI.AGENT_NAME,
+        GenAI.REQUEST_MODEL,
+        GenAI.RESPONSE_MODEL,
+        GenAI.RESPONSE_ID,
+        GenAI.TOOL_NAME,
+        GenAI.TOOL_CALL_ID,
+        *(spelling for spellings in USAGE_SPELLINGS.values() for spelling in spellings),
+    }
+)
+"""Attribute keys that this dialect reads; contents (messages, arguments) are not among them."""
+
+_ENTRIES: Final = {
+    "chat": Entry.LLM_CALL,
+    "generate_content": Entry.LLM_CALL,
+    "text_completion": Entry.LLM_CALL,
+    "execute_tool": Entry.TOOL_TURN,
+    "invoke_agent": Entry.INVOKE,
+    "invoke_workflow": Entry.INVOKE,
+}
+"""Operations that are entries; any other (``embeddings``, ``create_agent``…) only links."""
+
+_MERGED_TOOLS: Final = "(merged tools)"
+"""Tool name of the extra span that Google's ADK adds behind parallel executions."""
+
+
+def read(view: SpanView, rules: Rules) -> SpanFact | None:
+    """Return the fact of a span that carries any of the keys of the conventions."""
+    if not any(key.startswith(PREFIX) for key in view.attributes):
+        return None
+    attributes = Attributes(view.attributes, view.resource)
+    operation = view.attributes.get(GenAI.OPERATION_NAME)
+    entry = _ENTRIES.get(operation) if isinstance(operation, str) else None
+    if entry is Entry.TOOL_TURN and view.attributes.get(GenAI.TOOL_NAME) == _MERGED_TOOLS:
+        entry = None
+    return parts.fact(
+        view,
+        attributes,
+        rules,
+        dialect=NAME,
+        entry=entry,
+        invoke=parts.invoke_detail(attributes, rules) if entry is Entry.INVOKE else None,
+        call=parts.call_detail(attributes, rules) if entry is Entry.LLM_CALL else None,
+        tool=parts.tool_detail(attributes) if entry is Entry.TOOL_TURN else None,
+    )

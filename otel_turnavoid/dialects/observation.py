@@ -1,0 +1,81 @@
+"""Effects that an observer saw: the event ``turnavoid.effects.observed``, or a span of it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from otel_turnavoid.dialects.attributes import name_problem, shown
+from otel_turnavoid.dialects.parts import SERVICE_INSTANCE, SERVICE_NAME
+from otel_turnavoid.dialects.rules import Rules
+from otel_turnavoid.dialects.view import LATEST_NS, Refusal, SpanView
+from otel_turnavoid.judge.facts import Observation
+from otel_turnavoid.vocabulary import EVENT_EFFECTS_OBSERVED, Attr
+
+EVENT_NAME: Final = "event.name"
+"""Where senders put the name of an event before log records had a field for it."""
+
+KEYS: Final = frozenset({Attr.RUN_ID, Attr.OBSERVER_ID, Attr.EFFECTS_LABELS})
+
+
+def read(view: SpanView, rules: Rules) -> Observation | Refusal | None:  # noqa: ARG001 - one verb
+    """Return what a span observed, at its end; None for a span that is no observation."""
+    if view.name != EVENT_EFFECTS_OBSERVED and Attr.EFFECTS_LABELS not in view.attributes:
+        return None
+    return observed(view.attributes, view.resource, view.end_ns)
+
+
+def read_record(
+    event_name: str, attributes: dict[str, Any], resource: dict[str, Any], observed_ns: int
+) -> Observation | Refusal | None:
+    """Return what a log record observed; None for a record that is no observation."""
+    if EVENT_EFFECTS_OBSERVED not in (event_name, attributes.get(EVENT_NAME)):
+        return None
+    return observed(attributes, resource, observed_ns)
+
+
+def observed(
+    attributes: dict[str, Any], resource: dict[str, Any], observed_ns: int
+) -> Observation | Refusal:
+    """Make an observation, or say in one line why it is none."""
+    run_id = attributes.get(Attr.RUN_ID)
+    observer = attributes.get(Attr.OBSERVER_ID)
+    labels = attributes.get(Attr.EFFECTS_LABELS)
+    for key, problem in (
+        (Attr.RUN_ID, _id_problem(run_id)),
+        (Attr.OBSERVER_ID, _id_problem(observer)),
+        (Attr.EFFECTS_LABELS, _labels_problem(labels)),
+        ("time", _time_problem(observed_ns)),
+    ):
+        if problem is not None:
+            return Refusal(f"{EVENT_EFFECTS_OBSERVED}: {key}: {problem}")
+    service, instance = resource.get(SERVICE_NAME), resource.get(SERVICE_INSTANCE)
+    return Observation(
+        run_id=cast("str", run_id),
+        observer=cast("str", observer),
+        labels=tuple(cast("list[str]", labels)),
+        observed_ns=observed_ns,
+        service=service if isinstance(service, str) else None,
+        instance=instance if isinstance(instance, str) else None,
+    )
+
+
+def _id_problem(value: object) -> str | None:
+    return "missing" if value is None else name_problem(value)
+
+
+def _time_problem(observed_ns: int) -> str | None:
+    if observed_ns == 0:
+        return "missing"
+    return "lies beyond the year 2262" if observed_ns > LATEST_NS else None
+
+
+def _labels_problem(labels: Any) -> str | None:
+    if labels is None:
+        return "missing; want an array of strings, empty where nothing was seen"
+    if not isinstance(labels, list):
+        return f"want an array of strings, got {shown(labels)}"
+    for label in labels:
+        problem = name_problem(label)
+        if problem is not None:
+            return f"a label: {problem}"
+    return None

@@ -1,0 +1,41 @@
+"""Our own vocabulary: spans that carry ``turnavoid.entry`` (design section 3)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from otel_turnavoid.dialects import parts
+from otel_turnavoid.dialects.attributes import Attributes
+from otel_turnavoid.dialects.rules import Rules
+from otel_turnavoid.dialects.view import SpanView
+from otel_turnavoid.judge.facts import SpanFact
+from otel_turnavoid.vocabulary import NAMESPACE, Attr, Disposition, Entry
+
+NAME: Final = "turnavoid"
+KEYS: Final = frozenset(
+    value for value in vars(Attr).values() if isinstance(value, str) and value.startswith(NAMESPACE)
+)
+"""Attribute keys that this dialect reads, beside those of the GenAI conventions."""
+
+
+def read(view: SpanView, rules: Rules) -> SpanFact | None:
+    """Return the fact of an entry of ours; a misspelled entry is a fact with a fault."""
+    if view.attributes.get(Attr.ENTRY) is None:
+        return None
+    attributes = Attributes(view.attributes, view.resource)
+    entry = attributes.word(Attr.ENTRY, Entry)
+    turn = None
+    if entry is Entry.AGENT_TURN:
+        turn = attributes.word(Attr.TURN_DISPOSITION, Disposition)
+    return parts.fact(
+        view,
+        attributes,
+        rules,
+        dialect=NAME,
+        own=True,
+        entry=entry,
+        invoke=parts.invoke_detail(attributes, rules) if entry is Entry.INVOKE else None,
+        turn=turn,
+        call=parts.call_detail(attributes, rules) if entry is Entry.LLM_CALL else None,
+        tool=parts.tool_detail(attributes) if entry is Entry.TOOL_TURN else None,
+    )

@@ -1,0 +1,230 @@
+"""The parts of a fact that every dialect fills alike, from our attributes and the GenAI ones."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_turnavoid.digest import check_digest, is_digest
+from otel_turnavoid.judge.facts import (
+    CallDetail,
+    Counts,
+    InvokeDetail,
+    Retained,
+    SpanFact,
+    ToolDetail,
+    Usage,
+)
+from otel_turnavoid.vocabulary import (
+    USAGE_SPELLINGS,
+    Arm,
+    Attr,
+    Disposition,
+    Entry,
+    GenAI,
+    InvokeKind,
+    InvokeState,
+    Lifecycle,
+    Mechanism,
+    OverheadKind,
+    Purpose,
+    Reason,
+    Rejection,
+    ToolCaller,
+    ToolDisposition,
+)
+
+if TYPE_CHECKING:
+    from otel_turnavoid.dialects.attributes import Attributes
+    from otel_turnavoid.dialects.rules import Rules
+    from otel_turnavoid.dialects.view import SpanView
+
+ERROR_TYPE: Final = "error.type"
+SERVICE_NAME: Final = "service.name"
+SERVICE_INSTANCE: Final = "service.instance.id"
+
+_USAGE: Final = tuple((kind.value, spellings) for kind, spellings in USAGE_SPELLINGS.items())
+_OT_MEMBER: Final = re.compile(r"(?:^|,)\s*ot=([^,]*)")
+_ZERO_THRESHOLD: Final = re.compile(r"0{1,14}")
+_THRESHOLD: Final = re.compile(r"[0-9a-f]{1,14}")
+
+
+def fact(  # noqa: PLR0913 - one keyword per part of a fact
+    view: SpanView,
+    attributes: Attributes,
+    rules: Rules,
+    *,
+    dialect: str,
+    own: bool = False,
+    entry: Entry | None = None,
+    invoke: InvokeDetail | None = None,
+    turn: Disposition | None = None,
+    call: CallDetail | None = None,
+    tool: ToolDetail | None = None,
+) -> SpanFact:
+    """Put a fact together: the parts given, and what any span may say about its run."""
+    arm = attributes.word(Attr.ARM, Arm, run_wide=True)
+    variant = attributes.name(Attr.VARIANT, run_wide=True)
+    experiment = attributes.name(Attr.EXPERIMENT_ID, run_wide=True)
+    rule = rules.arm(attributes)
+    if rule is not None and arm in (None, rule.arm):
+        arm = rule.arm
+        variant = variant or rule.variant
+        experiment = experiment or rule.experiment
+    run_id = attributes.name(Attr.RUN_ID, run_wide=True)
+    if run_id is None:
+        run_id = rules.run_id(view.scope, attributes)
+    if run_id is None and own:
+        attributes.fault(Attr.RUN_ID, "missing: every entry names its run")
+    parts = {} if invoke is not None and invoke.digest else rules.digest_parts(attributes)
+    # Keyword by keyword, because a fact is made for every span about agents: this is hot.
+    return SpanFact(
+        trace_id=view.trace_id,
+        span_id=view.span_id,
+        parent_id=view.parent_id,
+        entry=entry,
+        own=own,
+        dialect=dialect,
+        scope=view.scope,
+        service=_resource_text(view.resource.get(SERVICE_NAME)),
+        instance=_resource_text(view.resource.get(SERVICE_INSTANCE)),
+        start_ns=view.start_ns,
+        end_ns=view.end_ns,
+        failed=view.status_error or attributes.span.get(ERROR_TYPE) is not None,
+        sampled=bool(view.trace_state) and is_sampled(view.trace_state),
+        run_id=run_id,
+        seq=attributes.count(Attr.SEQ),
+        arm=arm,
+        variant=variant,
+        experiment=experiment,
+        unit=attributes.name(Attr.UNIT_ID, run_wide=True),
+        agent=attributes.text(GenAI.AGENT_NAME),
+        overhead=attributes.word(Attr.OVERHEAD_KIND, OverheadKind),
+        cost_usd=attributes.amount(Attr.COST_USD),
+        retained=_retained(attributes),
+        invoke=invoke,
+        turn=turn,
+        call=call,
+        tool=tool,
+        digest_parts=parts,
+        faults=tuple(attributes.faults),
+    )
+
+
+def invoke_detail(attributes: Attributes, rules: Rules) -> InvokeDetail:
+    """Read what an Invoke says; what it says of its whole run may stand on the resource."""
+    turn_index = attributes.count(Attr.TURN_INDEX, run_wide=True)
+    basis = attributes.count(Attr.DECISION_BASIS, least=-1, run_wide=True)
+    if (-1 if basis is None else basis) >= (turn_index or 0):
+        attributes.fault(
+            Attr.DECISION_BASIS,
+            f"the decision knew turn {basis} and was made for turn {turn_index or 0}",
+            Rejection.LEAKAGE,
+        )
+    mechanism = attributes.word(Attr.MECHANISM, Mechanism, run_wide=True)
+    lifecycle = attributes.word(Attr.LIFECYCLE, Lifecycle, run_wide=True)
+    reason = attributes.word(Attr.REASON, Reason, run_wide=True)
+    rule = rules.arm(attributes)
+    if rule is not None and attributes.value(Attr.ARM, run_wide=True) in (None, rule.arm.value):
+        mechanism = mechanism or rule.mechanism
+        lifecycle = lifecycle or rule.lifecycle
+        reason = reason or rule.reason
+    return InvokeDetail(
+        kind=attributes.word(Attr.INVOKE_KIND, InvokeKind),
+        state=attributes.word(Attr.INVOKE_STATE, InvokeState),
+        counts=_counts(attributes),
+        digest=_digest(attributes),
+        turn_index=turn_index,
+        decision_basis=basis,
+        mechanism=mechanism,
+        lifecycle=lifecycle,
+        reason=reason,
+    )
+
+
+def call_detail(attributes: Attributes, rules: Rules) -> CallDetail:
+    """Read what a model call says, in our words and in those of the GenAI conventions."""
+    purpose = attributes.word(Attr.CALL_PURPOSE, Purpose)
+    if purpose is None:
+        purpose = rules.purpose(attributes)
+    input_digest = attributes.value(Attr.CALL_INPUT_DIGEST)
+    if input_digest is not None and not is_digest(input_digest):
+        problem = check_digest(input_digest) or ""
+        attributes.fault(Attr.CALL_INPUT_DIGEST, problem, Rejection.DIGEST)
+        input_digest = None
+    return CallDetail(
+        purpose=purpose,
+        disposition=attributes.word(Attr.CALL_DISPOSITION, Disposition),
+        attempt=attributes.count(Attr.CALL_ATTEMPT, least=1),
+        samplings=attributes.count(Attr.CALL_SAMPLINGS),
+        input_digest=input_digest,
+        model=attributes.text(GenAI.RESPONSE_MODEL, GenAI.REQUEST_MODEL),
+        response_id=attributes.text(GenAI.RESPONSE_ID),
+        usage=_usage(attributes),
+    )
+
+
+def tool_detail(attributes: Attributes) -> ToolDetail:
+    """Read what a tool execution says."""
+    return ToolDetail(
+        name=attributes.text(GenAI.TOOL_NAME),
+        call_id=attributes.text(GenAI.TOOL_CALL_ID),
+        disposition=attributes.word(Attr.TOOL_DISPOSITION, ToolDisposition),
+        caller=attributes.word(Attr.TOOL_CALLER, ToolCaller),
+    )
+
+
+def is_sampled(trace_state: str) -> bool:
+    """Tell whether a W3C trace state shows that traces like this one were left out.
+
+    That is a rejection threshold ``th`` other than 0, or the older ``p`` above 0, in the member
+    ``ot`` (OpenTelemetry "TraceState: probability sampling"). A broken value says nothing.
+    """
+    member = _OT_MEMBER.search(trace_state)
+    if member is None:
+        return False
+    for field in member[1].split(";"):
+        key, _, value = field.strip().partition(":")
+        if key == "th" and _THRESHOLD.fullmatch(value):
+            if not _ZERO_THRESHOLD.fullmatch(value):
+                return True
+        elif key == "p" and value.isascii() and value.isdigit() and int(value) > 0:
+            return True
+    return False
+
+
+def _digest(attributes: Attributes) -> str | None:
+    value = attributes.value(Attr.INPUT_DIGEST, run_wide=True)
+    if value is None:
+        return None
+    problem = check_digest(value)
+    if problem is not None:
+        attributes.fault(Attr.INPUT_DIGEST, problem, Rejection.DIGEST)
+    return value if isinstance(value, str) else None
+
+
+def _counts(attributes: Attributes) -> Counts | None:
+    """Read the declared counts; they prove nothing unless all four are there."""
+    agent_turns = attributes.count(Attr.INVOKE_AGENT_TURNS)
+    llm_calls = attributes.count(Attr.INVOKE_LLM_CALLS)
+    tool_turns = attributes.count(Attr.INVOKE_TOOL_TURNS)
+    entries = attributes.count(Attr.INVOKE_ENTRIES)
+    if agent_turns is None or llm_calls is None or tool_turns is None or entries is None:
+        return None
+    return Counts(agent_turns, llm_calls, tool_turns, entries)
+
+
+def _usage(attributes: Attributes) -> Usage:
+    return Usage(**{kind: attributes.tokens(*spellings) for kind, spellings in _USAGE})
+
+
+def _retained(attributes: Attributes) -> Retained | None:
+    tokens = attributes.count(Attr.RETAINED_TOKENS_REDUCED)
+    latency = attributes.amount(Attr.RETAINED_LATENCY_REDUCED_MS)
+    if tokens is None and latency is None:
+        return None
+    return Retained(tokens or 0, latency or 0.0)
+
+
+def _resource_text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

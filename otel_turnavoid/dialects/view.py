@@ -1,0 +1,41 @@
+"""What a dialect looks at: one span, with the attributes that any dialect wants."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+LATEST_NS: Final = 2**63 - 1
+"""The latest time that a ledger can hold, in the year 2262."""
+
+
+class SpanView(msgspec.Struct, frozen=True, kw_only=True):
+    """One span as the sender told it; attribute values are plain Python values.
+
+    Only attributes in ``Reader.wanted`` need to be there; the others are not read. A value is a
+    str, bool, int, float, bytes, list, dict, or None where the sender left it empty.
+    """
+
+    trace_id: str
+    """32 lowercase hex digits, not all zero."""
+    span_id: str
+    """16 lowercase hex digits, not all zero."""
+    parent_id: str | None = None
+    name: str = ""
+    kind: int = 0
+    """Number of ``opentelemetry.proto.trace.v1.Span.SpanKind``."""
+    start_ns: int = 0
+    end_ns: int = 0
+    status_error: bool = False
+    trace_state: str = ""
+    attributes: dict[str, Any] = {}
+    scope: str = ""
+    scope_version: str = ""
+    resource: dict[str, Any] = {}
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A span or record that cannot be taken at all, and why, for its sender to read."""
+
+    problem: str
