@@ -113,19 +113,22 @@ class Deciding:
         for trace_id, strays in attribution.strays.items():
             groups[stray_run_id(trace_id)] = (strays, trace_id)
         observed = _observations(connection, groups)
+        units = units | _also_pending(connection, groups, whole_traces)
         made: dict[str, Run] = {}
         rows: list[dict[str, Any]] = []
         for run_id, (members, made_of) in sorted(groups.items()):
             run = assemble(run_id, members, observed.get(run_id, ()), settings)
             made[run_id] = run
-            arrived_ns = max(units.get(("run", run_id), 0), units.get(("trace", made_of or ""), 0))
+            arrived_ns = max(units.get(unit, 0) for unit in _units_of(run_id, members))
             rows.append(_row(run, trace_id=made_of, arrived_ns=arrived_ns))
-        _forget_unmade(connection, whole_traces, made)
+        _forget_unmade(connection, whole_traces, made, now_ns)
         _store_runs(connection, rows, now_ns)
         _mark_contradicted(connection, made, settings, now_ns)
         columns = schema.pending.c
-        looked_at = tuple_(columns.kind, columns.id).in_(list(units))
-        connection.execute(delete(schema.pending).where(looked_at))
+        ordered = sorted(units)
+        for start in range(0, len(ordered), _PAGE):
+            looked_at = tuple_(columns.kind, columns.id).in_(ordered[start : start + _PAGE])
+            connection.execute(delete(schema.pending).where(looked_at))
 
     def _due(self, connection: Connection, now_ns: int, *, final: bool) -> list[str]:
         columns = schema.keys.c
@@ -147,7 +150,7 @@ class Deciding:
         while True:
             with self._database.write() as connection:
                 found = connection.execute(
-                    select(columns.run_id, columns.outcome, columns.body)
+                    select(columns.run_id, columns.pair_key, columns.outcome, columns.body)
                     .where(columns.settled.is_(False), or_(expired, refused))
                     .order_by(columns.arrived_ns, columns.run_id)
                     .limit(_UNITS)
@@ -160,6 +163,8 @@ class Deciding:
                 # Also those whose outcome was journalled before they were forgotten and remade.
                 these = columns.run_id.in_([row.run_id for row in found])
                 connection.execute(update(schema.runs).where(these).values(settled=True))
+                # Without these runs, others of their keys may find a partner.
+                _look_again(connection, (row.pair_key for row in found), now_ns)
             if len(found) < _UNITS:
                 return made
 
@@ -187,8 +192,11 @@ def _decide_key(
     rows: dict[str, _Row], before: _Decided, settings: Settings, now_ns: int, *, final: bool
 ) -> tuple[list[Decision], int | None]:
     """Return the decisions that can be made among the runs of one key, and when to look again."""
+    # Where nothing more will come, a run that has not ended never will.
     open_runs = [
-        row.run for row in rows.values() if not row.settled or row.outcome is Outcome.PAIRED
+        row.run
+        for row in rows.values()
+        if (not row.settled or row.outcome is Outcome.PAIRED) and (row.run.ended or not final)
     ]
     pairs = pair(open_runs, before.pairs, before.null)
     quiet_ns = max((row.arrived_ns for row in rows.values()), default=0) + settings.settle_ns
@@ -284,14 +292,51 @@ def _observations(connection: Connection, run_ids: Iterable[str]) -> dict[str, l
     return found
 
 
-def _forget_unmade(connection: Connection, trace_ids: Iterable[str], made: Iterable[str]) -> None:
-    """Forget runs that were made from part of a trace and are not there now it is whole."""
-    columns = schema.runs.c
+def _forget_unmade(
+    connection: Connection, trace_ids: Iterable[str], made: Iterable[str], now_ns: int
+) -> None:
+    """Forget runs that were made from part of a trace and are not there now it is whole.
+
+    A verdict on such a run was on a part of one: it is contradicted.
+    """
+    columns, decided = schema.runs.c, schema.decisions.c
     kept = set(made)
     for chunk in _chunks(trace_ids):
         stored = connection.scalars(select(columns.run_id).where(columns.trace_id.in_(chunk)))
-        for run_id in set(stored) - kept:
+        for run_id in sorted(set(stored) - kept):
             connection.execute(delete(schema.runs).where(columns.run_id == run_id))
+            connection.execute(
+                update(schema.decisions)
+                .where(
+                    decided.kind == "pair",
+                    decided.contradicted_ns.is_(None),
+                    or_(decided.first_run == run_id, decided.second_run == run_id),
+                )
+                .values(contradicted_ns=now_ns)
+            )
+
+
+def _also_pending(
+    connection: Connection, run_ids: Iterable[str], trace_ids: Iterable[str]
+) -> dict[tuple[str, str], int]:
+    """Return what else is pending among runs and traces of which all facts were read."""
+    columns = schema.pending.c
+    found: dict[tuple[str, str], int] = {}
+    for kind, names in (("run", run_ids), ("trace", trace_ids)):
+        for chunk in _chunks(names):
+            rows = connection.execute(
+                select(columns.id, columns.arrived_ns).where(
+                    columns.kind == kind, columns.id.in_(chunk)
+                )
+            )
+            found |= {(kind, row.id): row.arrived_ns for row in rows}
+    return found
+
+
+def _units_of(run_id: str, members: Iterable[SpanFact]) -> set[tuple[str, str]]:
+    """Return the units under which new facts of a run are pending."""
+    unclaimed = {("trace", fact.trace_id) for fact in members if fact.run_id is None}
+    return {("run", run_id), *unclaimed}
 
 
 def _row(run: Run, *, trace_id: str | None, arrived_ns: int) -> dict[str, Any]:
@@ -316,7 +361,8 @@ def _store_runs(connection: Connection, rows: list[dict[str, Any]], now_ns: int)
     new, old = statement.excluded, schema.runs.c
     changed = {
         "trace_id": new.trace_id,
-        "pair_key": new.pair_key,
+        # Evidence that comes too late does not make a second pair under another key.
+        "pair_key": case((old.settled, old.pair_key), else_=new.pair_key),
         "start_ns": new.start_ns,
         "arrived_ns": case((old.arrived_ns > new.arrived_ns, old.arrived_ns), else_=new.arrived_ns),
         # The wait counts from when the end was first seen.
@@ -327,14 +373,18 @@ def _store_runs(connection: Connection, rows: list[dict[str, Any]], now_ns: int)
     connection.execute(
         statement.on_conflict_do_update(index_elements=["run_id"], set_=changed), rows
     )
-    keys = sorted({row["pair_key"] for row in rows if row["pair_key"] is not None})
-    if keys:
-        due = upsert(connection, schema.keys)
-        again = {"due_ns": due.excluded.due_ns}
-        connection.execute(
-            due.on_conflict_do_update(index_elements=["pair_key"], set_=again),
-            [{"pair_key": key, "due_ns": now_ns} for key in keys],
-        )
+    _look_again(connection, (row["pair_key"] for row in rows), now_ns)
+
+
+def _look_again(connection: Connection, keys: Iterable[str | None], now_ns: int) -> None:
+    """Have keys looked at in the next round of looks."""
+    due = upsert(connection, schema.keys)
+    again = due.on_conflict_do_update(
+        index_elements=["pair_key"], set_={"due_ns": due.excluded.due_ns}
+    )
+    known = sorted({key for key in keys if key is not None})
+    if known:
+        connection.execute(again, [{"pair_key": key, "due_ns": now_ns} for key in known])
 
 
 def _outcome(run: Run) -> Outcome:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from typing import final as final_class
 
@@ -67,7 +68,7 @@ class Ledger:
         database = Database(url, create=create)
         try:
             with database.write() as connection:
-                migrate(connection)
+                migrate(connection, database.name, create=create)
                 birth_ns = connection.scalar(select(schema.ledger.c.birth_ns))
                 if birth_ns is None:
                     birth_ns = time.time_ns()
@@ -221,7 +222,8 @@ def _insert_new(
     if not rows:
         return []
     names = [column.name for column in table.primary_key]
-    distinct = {tuple(row[name] for name in names): row for row in rows}
+    key_of = itemgetter(*names)
+    distinct = {key_of(row): row for row in rows}
     fresh = list(distinct.values())
     statement = upsert(connection, table).on_conflict_do_nothing()
     savepoint = connection.begin_nested()

@@ -25,18 +25,29 @@ STEPS: Final[tuple[Step, ...]] = (("create the tables", _create),)
 """Version 1 is the first step, and so on."""
 
 
-def migrate(connection: Connection) -> None:
-    """Apply the steps that this ledger has not seen; the caller commits."""
+def migrate(connection: Connection, name: str, *, create: bool) -> None:
+    """Apply the steps that this ledger has not seen; the caller commits.
+
+    Args:
+        connection: In a writing transaction.
+        name: What errors call the ledger.
+        create: Make a ledger of a database that is none yet.
+
+    Raises:
+        LedgerError: The database is no ledger, or one of a newer program.
+    """
     applied: set[int] = set()
     if inspect(connection).has_table(schema.migrations.name):
         applied = set(connection.scalars(select(schema.migrations.c.version)))
+    if not applied and not create:
+        raise LedgerError(f"{name}: there is no ledger in this database")
     newest = max(applied, default=0)
     if newest > len(STEPS):
         raise LedgerError(
-            f"the ledger has schema version {newest}, this program knows {len(STEPS)}: "
+            f"{name}: the ledger has schema version {newest}, this program knows {len(STEPS)}: "
             "it was written by a newer version; upgrade otel-turnavoid"
         )
-    for version, (name, step) in enumerate(STEPS, start=1):
+    for version, (title, step) in enumerate(STEPS, start=1):
         if version not in applied:
             step(connection)
-            connection.execute(insert(schema.migrations).values(version=version, name=name))
+            connection.execute(insert(schema.migrations).values(version=version, name=title))

@@ -51,9 +51,12 @@ spans = Table(
     Column("body", LargeBinary, nullable=False),
     Index("turnavoid_spans_run", "run_id", sqlite_where=text("run_id IS NOT NULL")),
     Index("turnavoid_spans_unclaimed", "trace_id", sqlite_where=text("run_id IS NULL")),
-    sqlite_with_rowid=False,
 )
-"""Span facts. More than one content under one span id is conflicting evidence."""
+"""Span facts. More than one content under one span id is conflicting evidence.
+
+In SQLite rows lie in the order of arrival: kept in the order of ids, as without a rowid, adding
+takes almost twice as long.
+"""
 
 observations = Table(
     "turnavoid_observations",
@@ -62,7 +65,6 @@ observations = Table(
     Column("observer", String, primary_key=True),
     Column("content", LargeBinary(16), primary_key=True),
     Column("body", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
 )
 """What observers said."""
 

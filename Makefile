@@ -1,0 +1,59 @@
+# make demo   the whole job once, on this machine
+# make test   the tests
+# Needs Python 3.10 or newer and make; PYTHON=python3.12 picks another one.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types docs proto bench fmt clean
+
+help: ## show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+demo: $(VENV)/.installed ## run the whole job once and show every account
+	@$(BIN)/turnavoid demo
+
+test: $(VENV)/.installed-dev ## run the tests
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev ## check style
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev ## check types
+	@$(BIN)/mypy
+
+fmt: $(VENV)/.installed-dev ## format, and fix what can be fixed
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.installed-dev ## write the tables of README.md anew from vocabulary.py
+	@$(BIN)/python tests/test_readme.py
+
+proto: $(VENV)/.installed-dev ## generate otel_turnavoid/_proto from proto/
+	@$(BIN)/python proto/generate.py
+
+bench: $(VENV)/.installed-dev ## measure; see benchmarks/README.md
+	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean: ## remove the environment and everything generated that is not committed
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An environment with the tools serves for everything else too.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(MAKE) --no-print-directory $(BIN)/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt
+	@$(MAKE) --no-print-directory $(BIN)/python
+	$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
