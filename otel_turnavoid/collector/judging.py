@@ -1,0 +1,79 @@
+"""``processors.turnavoid``: how users write what ``judge.settings.Settings`` holds."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from otel_turnavoid.collector.duration import Duration
+from otel_turnavoid.collector.section import Section
+from otel_turnavoid.judge.settings import ArmRule, PurposeRule, Settings
+from otel_turnavoid.vocabulary import Arm, Evidence, Lifecycle, Mechanism, Purpose, Reason, Word
+
+_DEFAULTS = Settings()
+
+
+class Sameness(Word):
+    """Whether two runs of a pair must agree in something."""
+
+    SAME = "same"
+    ANY = "any"
+
+
+class ArmSection(Section, frozen=True):
+    """One value of an attribute in ``arms``, written in full; ``value: arm`` is short for it."""
+
+    shorthand: ClassVar[str | None] = "arm"
+
+    arm: Arm
+    variant: str | None = None
+    experiment: str | None = None
+    mechanism: Mechanism | None = None
+    lifecycle: Lifecycle | None = None
+    reason: Reason | None = None
+
+
+class PurposeSection(Section, frozen=True):
+    """One of ``purposes``."""
+
+    attribute: str
+    equals: str
+    purpose: Purpose
+
+
+class JudgingSection(Section, frozen=True):
+    """``processors.turnavoid``."""
+
+    accept: frozenset[Evidence] = _DEFAULTS.accept
+    models: Sameness = Sameness.SAME
+    instrumentation: Sameness = Sameness.SAME
+    decision_wait: Duration = Duration(_DEFAULTS.decision_wait_ns)
+    settle: Duration = Duration(_DEFAULTS.settle_ns)
+    run_expiry: Duration = Duration(_DEFAULTS.run_expiry_ns)
+    observation_skew: Duration = Duration(_DEFAULTS.observation_skew_ns)
+    arms: dict[str, dict[str, ArmSection]] = msgspec.field(default_factory=dict)
+    digest: tuple[str, ...] = ()
+    purposes: tuple[PurposeSection, ...] = ()
+    runs: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def settings(self) -> Settings:
+        """Return the same as the judge reads it."""
+        return Settings(
+            accept=self.accept,
+            any_model=self.models is Sameness.ANY,
+            any_instrumentation=self.instrumentation is Sameness.ANY,
+            decision_wait_ns=int(self.decision_wait),
+            settle_ns=int(self.settle),
+            run_expiry_ns=int(self.run_expiry),
+            observation_skew_ns=int(self.observation_skew),
+            arms={
+                attribute: {
+                    value: ArmRule(**msgspec.structs.asdict(rule)) for value, rule in rules.items()
+                }
+                for attribute, rules in self.arms.items()
+            },
+            digest=self.digest,
+            purposes=tuple(PurposeRule(**msgspec.structs.asdict(rule)) for rule in self.purposes),
+            runs=self.runs,
+        )
