@@ -142,7 +142,14 @@ class Deciding:
         """Give runs that nothing more will happen to their final outcome."""
         columns = schema.runs.c
         fixed = [Outcome.REJECTED.value, Outcome.UNATTRIBUTED.value]
-        expired = columns.arrived_ns <= now_ns - settings.run_expiry_ns
+        # A run may stand in a pair that waits for evidence; that is decided in one wait more.
+        waiting = select(schema.keys.c.pair_key).where(schema.keys.c.due_ns.is_not(None))
+        last_ns = now_ns - settings.run_expiry_ns
+        expired = (columns.arrived_ns <= last_ns) & or_(
+            columns.pair_key.is_(None),
+            columns.pair_key.not_in(waiting),
+            columns.arrived_ns <= last_ns - settings.decision_wait_ns,
+        )
         refused = columns.outcome.in_(fixed) & (
             columns.arrived_ns <= now_ns - settings.decision_wait_ns
         )
