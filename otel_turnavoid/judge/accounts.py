@@ -8,7 +8,6 @@ is posted once, with the run's own outcome; comparisons are posted with the pair
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import product
 from typing import NamedTuple
 
 from otel_turnavoid.judge.run import Run
@@ -69,27 +68,36 @@ def known(settings: Settings) -> Iterator[Posting]:
     """Yield a zero posting for every series whose labels are known beforehand.
 
     A series that first appears with its first event hides that event from ``increase()``.
-    Variants are free names, so their series appear with their first posting. Histograms have
-    no zero observation and are left out.
+    Variants are free names, so their series appear with their first posting. A histogram's
+    posting is no observation: it only says that the series exists. Evidence that the
+    configuration does not accept is withheld, so its runs and pairs are known, not its credit.
     """
-    for evidence in sorted(settings.accept):
+    for evidence in Evidence:
+        accepted = evidence in settings.accept
         for arm in Arm:
             yield from _known_of_run(arm, evidence)
         for arm in CANDIDATE_ARMS:
             yield from _known_of_pair(arm, evidence)
-        for instrument in (Metric.NULL_AVOIDED, Metric.NULL_ADDED, Metric.NULL_PAIRS):
-            yield _posting(instrument, {Attr.EVIDENCE: evidence}, 0)
-    for evidence, outcome in product(Evidence, Outcome):
-        if outcome is not Outcome.UNATTRIBUTED:
+            if accepted:
+                yield from _known_credit(arm, evidence)
+        for outcome in Outcome:
             labels = {Attr.EVIDENCE: evidence, Attr.OUTCOME: outcome}
             yield _posting(Metric.RUNS_OBSERVED, labels, 0)
+        if accepted:
+            for instrument in (Metric.NULL_AVOIDED, Metric.NULL_ADDED, Metric.NULL_PAIRS):
+                yield _posting(instrument, {Attr.EVIDENCE: evidence}, 0)
 
 
 def _known_of_run(arm: Arm, evidence: Evidence) -> Iterator[Posting]:
     labels = _armed(arm, None, evidence)
     sided = {**labels, Attr.SIDE: _side(arm)}
-    yield _posting(Metric.TURNS_COMMITTED, labels, 0)
-    yield _posting(Metric.TOOLS_EXECUTED, labels, 0)
+    for instrument in (
+        Metric.TURNS_COMMITTED,
+        Metric.TOOLS_EXECUTED,
+        Metric.TOOL_BATCH_SIZE,
+        Metric.TOOL_BATCH_DEPTH,
+    ):
+        yield _posting(instrument, labels, 0)
     for disposition in Disposition:
         yield _posting(Metric.SPECULATION_CALLS, {**labels, Attr.OUTCOME: disposition}, 0)
     for component in Component:
@@ -110,14 +118,10 @@ def _known_of_pair(arm: Arm, evidence: Evidence) -> Iterator[Posting]:
         Metric.RETAINED_CHEAPER,
         Metric.RETAINED_TOKENS,
         Metric.RETAINED_LATENCY,
-        Metric.TOOLS_AVOIDED,
         Metric.EFFECTS_PRESERVED,
         Metric.EFFECTS_SUPPRESSED,
     ):
         yield _posting(instrument, labels, 0)
-    for mechanism in Mechanism:
-        if mechanism is not Mechanism.CONTROL:
-            yield _posting(Metric.TURNS_AVOIDED, {**labels, Attr.MECHANISM: mechanism}, 0)
     for cause in WithheldCause:
         yield _posting(Metric.TURNS_WITHHELD, {**labels, Attr.WITHHELD_CAUSE: cause}, 0)
     for lifecycle in Lifecycle:
@@ -125,6 +129,13 @@ def _known_of_pair(arm: Arm, evidence: Evidence) -> Iterator[Posting]:
     for basis in Basis:
         for instrument in (Metric.SAVED_DURATION, Metric.SAVED_COST):
             yield _posting(instrument, {**labels, Attr.BASIS: basis}, 0)
+
+
+def _known_credit(arm: Arm, evidence: Evidence) -> Iterator[Posting]:
+    labels = _armed(arm, None, evidence)
+    yield _posting(Metric.TOOLS_AVOIDED, labels, 0)
+    for mechanism in Mechanism:
+        yield _posting(Metric.TURNS_AVOIDED, {**labels, Attr.MECHANISM: mechanism}, 0)
 
 
 def _pair(pair: PairDecided) -> Iterator[Posting]:

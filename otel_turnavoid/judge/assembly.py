@@ -16,7 +16,7 @@ from otel_turnavoid.digest import input_digest
 from otel_turnavoid.errors import DigestError
 from otel_turnavoid.judge.attribution import stray_run_id
 from otel_turnavoid.judge.calls import Call, Tool, calls_of, tools_of
-from otel_turnavoid.judge.completeness import missing, outermost_invokes
+from otel_turnavoid.judge.completeness import last_invoke, missing, outermost_invokes
 from otel_turnavoid.judge.facts import InvokeDetail, Observation, Retained, SpanFact, Usage
 from otel_turnavoid.judge.observing import usable_observations
 from otel_turnavoid.judge.run import Key, Run
@@ -77,11 +77,14 @@ def assemble(
     turns = turns_of(tree, calls)
     declared = any(fact.own for fact in tree.facts)
     outermost = outermost_invokes(tree) if declared else _root(tree)
-    last = outermost[-1] if outermost else None
+    last = last_invoke(outermost)
     state = _state(last, declared=declared)
     ended = last is not None and state is not InvokeState.PAUSED
-    start_ns = min(fact.start_ns for fact in tree.facts)
-    end_ns = max(fact.end_ns for fact in tree.facts)
+    counted = [fact for fact in tree.facts if fact.entry is not None]
+    # A span that only links others to the run, such as a server's, may be open for days.
+    timed = counted or tree.facts
+    start_ns = min(fact.start_ns for fact in timed)
+    end_ns = max(fact.end_ns for fact in timed)
 
     _check_facts(tree, findings)
     _check_identity(tree, outermost, findings)
@@ -108,12 +111,12 @@ def assemble(
     said_by = _said([fact.invoke for fact in outermost if fact.invoke is not None])
     arm = _only(fact.arm for fact in tree.facts)
     key = _key(tree, outermost, said_by, settings, findings)
+    _check_basis(said_by, findings)
     if run_id != stray_run_id(tree.facts[0].trace_id):
         if not _names_arm(tree) and (ended or not declared):
             findings.reject(Rejection.ARM_MISSING, "no span of the run names its arm")
         if arm is not None and key is None and last is not None:
             findings.reject(Rejection.DIGEST, "the run has an arm and no input digest")
-    counted = [fact for fact in tree.facts if fact.entry is not None]
     return Run(
         run_id=run_id,
         evidence=Evidence.DECLARED if declared else Evidence.INFERRED,
@@ -157,9 +160,10 @@ def _root(tree: SpanTree) -> list[SpanFact]:
 def _state(last: SpanFact | None, *, declared: bool) -> InvokeState | None:
     if last is None:
         return None
+    stated = last.invoke.state if last.invoke is not None else None
     if declared:
-        return last.invoke.state if last.invoke is not None else None
-    return InvokeState.FAILED if last.failed else InvokeState.COMPLETED
+        return stated
+    return InvokeState.FAILED if last.failed else stated or InvokeState.COMPLETED
 
 
 def _names_arm(tree: SpanTree) -> bool:
@@ -236,6 +240,14 @@ def _said(invokes: Sequence[InvokeDetail]) -> InvokeDetail:
     return InvokeDetail(**said)
 
 
+def _check_basis(said: InvokeDetail, findings: _Findings) -> None:
+    """Refuse a decision that knew its own turn's result, also where two Invokes say so."""
+    turn_index, basis = said.turn_index or 0, said.decision_basis
+    if basis is not None and basis >= turn_index and Rejection.LEAKAGE not in findings.rejections:
+        problem = f"the decision knew turn {basis} and was made for turn {turn_index}"
+        findings.reject(Rejection.LEAKAGE, problem)
+
+
 def _key(
     tree: SpanTree,
     outermost: Sequence[SpanFact],
@@ -266,6 +278,9 @@ def _configured_digest(tree: SpanTree, settings: Settings, findings: _Findings) 
             return None
         first = min(bearing, key=by_time)
         named[attribute] = msgspec.json.decode(first.digest_parts[attribute])
+    if all(value in ("", None, [], {}) for value in named.values()):
+        findings.reject(Rejection.DIGEST, "the attributes that make the digest are empty")
+        return None
     try:
         return input_digest(named)
     except DigestError as error:

@@ -1,12 +1,14 @@
 """Model calls and tool executions, each once, however many spans show it.
 
 Two instrumentations of one call (framework and provider) are one call. Copies are known by
-the same response or tool call id, by nesting without another entry between them, or by lying
-inside a call of ours in the same trace. Their complementary attributes are joined.
+the same response or tool call id in two scopes at the same time, by nesting without another
+entry between them, or by lying inside a call of ours in the same trace. Their complementary
+attributes are joined.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -106,42 +108,54 @@ def _once(
     spans = [fact for fact in tree.facts if fact.entry is entry]
     if all(fact.own for fact in spans):
         return [[fact] for fact in spans]
-    groups: list[list[SpanFact]] = []
-    group_of: dict[int, list[SpanFact]] = {}
-    for fact in sorted(spans, key=_ours_and_outermost_first):
-        group = None
-        if not fact.own:
-            group = _same_id(fact, groups, identity) or _around(fact, tree, spans, group_of)
+    # Ours carry a sequence number, so two of ours are never the same call.
+    groups = [[fact] for fact in spans if fact.own]
+    group_of = {id(ours[0]): ours for ours in groups}
+    wrapped = {id(outer): ours for ours in groups if (outer := _wrapper(ours[0], tree))}
+    by_id: dict[str | None, list[list[SpanFact]]] = defaultdict(list)
+    for ours in groups:
+        by_id[identity(ours[0])].append(ours)
+    others = [fact for fact in spans if not fact.own]
+    for fact in sorted(others, key=lambda fact: _outermost_first(fact, tree)):
+        known = identity(fact)
+        group: list[SpanFact] | None = wrapped.get(id(fact))
+        group = group or _around(fact, tree, spans, group_of)
+        if group is None and known is not None:
+            group = next((each for each in by_id[known] if _same_call(fact, each)), None)
         if group is None:
             group = []
             groups.append(group)
         group.append(fact)
         group_of[id(fact)] = group
+        by_id[known].append(group)
     return sorted(groups, key=lambda group: by_time(group[0]))
 
 
-def _ours_and_outermost_first(fact: SpanFact) -> tuple[bool, int, int, str]:
-    # Ours carry a sequence number, so two of ours are never the same call.
-    return (not fact.own, fact.start_ns, -fact.end_ns, fact.span_id)
+def _outermost_first(fact: SpanFact, tree: SpanTree) -> tuple[int, int, int, str, str]:
+    # By nesting before time: the clocks of two processes may differ.
+    depth = sum(each.entry is fact.entry for each in tree.ancestors(fact))
+    return (depth, fact.start_ns, -fact.end_ns, fact.trace_id, fact.span_id)
 
 
-def _same_id(
-    fact: SpanFact, groups: Sequence[list[SpanFact]], identity: Callable[[SpanFact], str | None]
-) -> list[SpanFact] | None:
-    """Return the group with the same id that ran at the same time.
+def _wrapper(fact: SpanFact, tree: SpanTree) -> SpanFact | None:
+    """Return the other instrumentation's span of the same kind directly around one of ours."""
+    around = next((each for each in tree.ancestors(fact) if each.entry is not None), None)
+    same = around is not None and around.entry is fact.entry and not around.own
+    return around if same else None
 
-    A gateway may give a stored answer again, id and all: a later call with the same id is
-    another call.
+
+def _same_call(fact: SpanFact, group: Sequence[SpanFact]) -> bool:
+    """Whether a span with the id of a group is one more span of its call.
+
+    That is so for another instrumentation's span at the same time. A gateway may give a stored
+    answer again, id and all: a later call with the same id, or a second one beside it that the
+    same instrumentation shows, is another call.
     """
-    known = identity(fact)
-    if known is None:
-        return None
-    for group in groups:
-        first = group[0]
-        overlapping = first.start_ns <= fact.end_ns and fact.start_ns <= first.end_ns
-        if overlapping and any(identity(copy) == known for copy in group):
-            return group
-    return None
+    first = group[0]
+    within = first.start_ns <= fact.start_ns and fact.end_ns <= first.end_ns
+    overlapping = first.start_ns < fact.end_ns and fact.start_ns < first.end_ns
+    elsewhere = all(fact.scope != copy.scope for copy in group)
+    return elsewhere and (overlapping or within)
 
 
 def _around(

@@ -10,26 +10,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from otel_turnavoid.judge.calls import Call, Tool
-from otel_turnavoid.judge.facts import Counts, SpanFact
+from otel_turnavoid.judge.facts import Counts, InvokeDetail, SpanFact
 from otel_turnavoid.judge.spans import SpanTree
-from otel_turnavoid.vocabulary import Entry
+from otel_turnavoid.vocabulary import Entry, InvokeState
 
 _SHOWN = 8
 
 
 def outermost_invokes(tree: SpanTree) -> list[SpanFact]:
-    """Return the Invokes that are not sub-agents, in order: one for each segment of a run.
-
-    The segment that declares the counts is outermost even where it continues a trace.
-    """
+    """Return the Invokes that are not sub-agents, in order: one for each segment of a run."""
     invokes = [fact for fact in tree.facts if fact.own and fact.entry is Entry.INVOKE]
-    outermost = [
-        fact
-        for fact in invokes
-        if (fact.invoke is not None and fact.invoke.counts is not None)
-        or not any(ancestor.own for ancestor in tree.ancestors(fact))
-    ]
+    outermost = [fact for fact in invokes if _is_outermost(fact, tree)]
     return sorted(outermost, key=lambda fact: (fact.seq or 0, fact.start_ns, fact.span_id))
+
+
+def _is_outermost(fact: SpanFact, tree: SpanTree) -> bool:
+    """Tell the Invoke of a run or of its next segment from a sub-agent's.
+
+    Having no parent is not enough: a sub-agent may run in a trace of its own, and it ends, and
+    is exported, before its caller. It has neither counts nor a digest, and is not the first
+    entry.
+    """
+    said = fact.invoke or InvokeDetail()
+    if fact.seq == 0 or said.counts is not None:
+        return True
+    segment = fact.seq is None or said.digest is not None or said.state is InvokeState.PAUSED
+    return segment and not any(ancestor.own for ancestor in tree.ancestors(fact))
+
+
+def last_invoke(outermost: Sequence[SpanFact]) -> SpanFact | None:
+    """Return the Invoke that a run ends with: the last to declare counts, else the last."""
+    declaring = [fact for fact in outermost if fact.invoke and fact.invoke.counts]
+    return next(reversed(declaring or list(outermost)), None)
 
 
 def missing(

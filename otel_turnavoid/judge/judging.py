@@ -7,8 +7,6 @@ independent observer saw the same required effects in both. Everything else stay
 
 from __future__ import annotations
 
-from collections import Counter
-
 from otel_turnavoid.judge.facts import Observation
 from otel_turnavoid.judge.observing import effects, independent
 from otel_turnavoid.judge.run import Run
@@ -32,7 +30,7 @@ def judge(control: Run, candidate: Run, settings: Settings) -> PairDecided:
     observed = _observed(control, candidate, causes)
     for pair in observed:
         causes |= _compared(*pair, (control, candidate))
-    before, after = observed[0] if observed else (_first(control), _first(candidate))
+    before, after = _shown(observed) if observed else (_first(control), _first(candidate))
     control_effects, candidate_effects = effects(before), effects(after)
     preserved = len(set(control_effects) & set(candidate_effects)) if observed else 0
     turns = _difference(control, candidate)
@@ -105,12 +103,18 @@ def _compared(before: Observation, after: Observation, runs: tuple[Run, Run]) ->
         causes.add(WithheldCause.NO_REQUIRED_EFFECTS)
     if not (independent(before, runs) and independent(after, runs)):
         causes.add(WithheldCause.OBSERVER_NOT_INDEPENDENT)
-    required, reached = Counter(before.labels), Counter(after.labels)
+    required, reached = set(effects(before)), set(effects(after))
     if required - reached:
         causes.add(WithheldCause.EFFECTS_SUPPRESSED)
     if reached - required:
         causes.add(WithheldCause.EFFECTS_ADDED)
     return causes
+
+
+def _shown(observed: list[tuple[Observation, Observation]]) -> tuple[Observation, Observation]:
+    """Return the observations that a verdict shows: the first that differ, else the first."""
+    differing = (pair for pair in observed if effects(pair[0]) != effects(pair[1]))
+    return next(differing, observed[0])
 
 
 def _first(run: Run) -> Observation | None:

@@ -41,9 +41,12 @@ def pair(runs: Iterable[Run], decided: Decided = (), null_decided: Decided = ())
         else:
             candidates[run.arm, run.variant or ""].append(run)
     candidate_of = {candidate: control for control, candidate in decided}
+    grouped = {run.run_id for group in candidates.values() for run in group}
+    # A candidate that was refused after its verdict keeps its control, whatever its arm was.
+    kept = {control for control, candidate in decided if candidate not in grouped}
     found: list[tuple[Run, Run]] = []
     for _, group in sorted(candidates.items()):
-        taken = {candidate_of[run.run_id] for run in group if run.run_id in candidate_of}
+        taken = kept | {candidate_of[run.run_id] for run in group if run.run_id in candidate_of}
         free = [run for run in controls if run.run_id not in taken]
         waiting = [run for run in group if run.run_id not in candidate_of]
         found.extend(zip(free, waiting, strict=False))

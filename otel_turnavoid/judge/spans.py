@@ -32,21 +32,22 @@ class SpanTree:
     def __init__(self, facts: Iterable[SpanFact]) -> None:
         self.conflicts: list[str] = []
         self._spans: dict[SpanKey, SpanFact] = {}
-        for fact in facts:
-            self._take(fact)
+        self._take(facts)
         self._put_copies_together()
         canonical = {(fact.trace_id, fact.span_id): fact for fact in self._spans.values()}
         self.facts = sorted(canonical.values(), key=by_time)
 
-    def _take(self, fact: SpanFact) -> None:
-        key = (fact.trace_id, fact.span_id)
-        known = self._spans.get(key)
-        if known is None:
-            self._spans[key] = fact
-        elif known != fact:
-            # Which of the two is kept must not depend on which came first.
-            self._spans[key] = min(known, fact, key=encode)
-            self.conflicts.append(f"two different contents under span id {fact.span_id}")
+    def _take(self, facts: Iterable[SpanFact]) -> None:
+        """Keep one content for each span id, whatever came first or often."""
+        others: dict[SpanKey, list[SpanFact]] = {}
+        for fact in facts:
+            key = (fact.trace_id, fact.span_id)
+            known = self._spans.setdefault(key, fact)
+            if known is not fact and known != fact:
+                others.setdefault(key, [known]).append(fact)
+        for key, contents in sorted(others.items()):
+            self._spans[key] = min(contents, key=encode)
+            self.conflicts.append(f"different contents under span id {key[1]}")
 
     def _put_copies_together(self) -> None:
         """Make every span id of an entry exported more than once mean its first export."""
@@ -79,7 +80,7 @@ class SpanTree:
 
     def nearest(self, fact: SpanFact, entry: Entry) -> SpanFact | None:
         """Return the nearest ancestor of that kind."""
-        return next((one for one in self.ancestors(fact) if one.entry is entry), None)
+        return next((each for each in self.ancestors(fact) if each.entry is entry), None)
 
 
 def _content(fact: SpanFact) -> SpanFact:

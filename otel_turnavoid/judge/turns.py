@@ -1,8 +1,9 @@
 """Model turns: AgentTurns with at least one successful, not discarded generation.
 
-Calls belong to the AgentTurn they lie in. Calls outside of any AgentTurn make turns by the
-retry rule: consecutive calls with the completely identical input are attempts at one turn, and
-failed attempts belong to the turn that follows.
+Calls belong to the AgentTurn they lie in; one span around generations on changing inputs stands
+for as many turns. Calls outside of any AgentTurn make turns by the retry rule: consecutive calls
+with the completely identical input are attempts at one turn, and failed attempts belong to the
+turn that follows.
 """
 
 from __future__ import annotations
@@ -34,27 +35,62 @@ def turns_of(tree: SpanTree, calls: Sequence[Call]) -> list[ModelTurn]:
     for call in calls:
         turn = _turn_around(call.fact, tree, spans)
         (outside if turn is None else members[id(turn)]).append(call)
-    # With generations outside of every turn, an empty turn may be one of theirs: one is counted.
-    believed = not any(call.generated for call in outside)
-    turns = [_stated(fact, members[id(fact)], believed=believed) for fact in spans]
-    turns += _made_of(outside)
-    return sorted(turns, key=lambda turn: (turn.fact.start_ns, turn.fact.span_id))
+    made = _made_of(outside)
+    stated = [turn for fact in spans for turn in _stated(fact, members[id(fact)])]
+    return sorted(
+        [*_without_doubles(stated, made), *made],
+        key=lambda turn: (turn.fact.start_ns, turn.fact.span_id),
+    )
 
 
-def _stated(fact: SpanFact, calls: Sequence[Call], *, believed: bool) -> ModelTurn:
-    """Return a turn with a span of its own.
+def _stated(fact: SpanFact, calls: Sequence[Call]) -> list[ModelTurn]:
+    """Return the turns that one AgentTurn's span stands for: one, if its calls bear it out.
 
     What its calls show outweighs what it says, except that it alone can say that its result
-    was thrown away.
+    was thrown away. A generation on a changed input began another turn, whatever span it is in.
     """
     says = fact.turn or Disposition.COMMITTED
     if says is Disposition.DISCARDED:
-        committed = False
-    elif calls:
-        committed = any(call.generated for call in calls)
-    else:
-        committed = believed and says is Disposition.COMMITTED
-    return ModelTurn(fact=fact, calls=tuple(calls), committed=committed)
+        return [ModelTurn(fact=fact, calls=tuple(calls), committed=False)]
+    if not calls:
+        return [ModelTurn(fact=fact, calls=(), committed=says is Disposition.COMMITTED)]
+    parts: list[list[Call]] = [[]]
+    answered: Call | None = None
+    for call in calls:
+        if call.generated:
+            if answered is not None and _answers_another_input(answered, call):
+                parts.append([])
+            answered = call
+        parts[-1].append(call)
+    first, *others = parts
+    return [_made(first, fact), *map(_made, others)]
+
+
+def _answers_another_input(before: Call, call: Call) -> bool:
+    """Whether a second generation in one AgentTurn is not the same input sampled again.
+
+    Where an input is not stated, only generations at the same time can be alternatives.
+    """
+    inputs = [_input(before), _input(call)]
+    if None not in inputs:
+        return inputs[0] != inputs[1]
+    return call.fact.start_ns >= before.fact.end_ns
+
+
+def _without_doubles(stated: Sequence[ModelTurn], made: Sequence[ModelTurn]) -> list[ModelTurn]:
+    """Take as many empty turns for not committed as there are generations outside of turns.
+
+    Those may be theirs: together they are counted once.
+    """
+    doubles = sum(turn.committed for turn in made)
+    turns = []
+    for turn in stated:
+        if doubles and turn.committed and not turn.calls:
+            doubles -= 1
+            turns.append(ModelTurn(fact=turn.fact, calls=(), committed=False))
+        else:
+            turns.append(turn)
+    return turns
 
 
 def _turn_around(call: SpanFact, tree: SpanTree, turns: Sequence[SpanFact]) -> SpanFact | None:
@@ -97,9 +133,9 @@ def _made_of(calls: Sequence[Call]) -> list[ModelTurn]:
     return turns
 
 
-def _made(attempts: Sequence[Call]) -> ModelTurn:
+def _made(attempts: Sequence[Call], fact: SpanFact | None = None) -> ModelTurn:
     committed = any(call.generated for call in attempts)
-    return ModelTurn(fact=attempts[0].fact, calls=tuple(attempts), committed=committed)
+    return ModelTurn(fact=fact or attempts[0].fact, calls=tuple(attempts), committed=committed)
 
 
 def _continues(attempts: Sequence[Call], call: Call) -> bool:
@@ -107,9 +143,12 @@ def _continues(attempts: Sequence[Call], call: Call) -> bool:
     last = attempts[-1]
     if last.purpose is not call.purpose:
         return False
-    before = last.fact.call.input_digest if last.fact.call else None
-    now = call.fact.call.input_digest if call.fact.call else None
+    before, now = _input(last), _input(call)
     if before is not None and now is not None:
         return before == now
     samplings = call.fact.call.samplings if call.fact.call else None
     return last.disposition is Disposition.FAILED or samplings == 0
+
+
+def _input(call: Call) -> str | None:
+    return call.fact.call.input_digest if call.fact.call else None

@@ -38,9 +38,13 @@ def work_of(tree: SpanTree, turns: Sequence[ModelTurn], tools: Sequence[Tool]) -
     spent: dict[str, list[float]] = defaultdict(list)
     for fact, bucket, cost in buckets.values():
         outer = [over for over in tree.ancestors(fact) if id(over) in buckets]
-        if any(over.overhead is not None for over in outer):
+        overhead = [over for over in outer if over.overhead is not None]
+        if overhead:
+            # Its time is in the span around it; so is its cost, where that states one.
+            if all(over.cost_usd is None for over in overhead):
+                spent[f"{buckets[id(overhead[-1])][1]}_usd"].append(cost or 0.0)
             continue
-        milliseconds = (fact.end_ns - fact.start_ns) / 1e6
+        milliseconds = max(fact.end_ns - fact.start_ns, 0) / 1e6
         spent[f"{bucket}_ms"].append(milliseconds)
         spent[f"{bucket}_usd"].append(cost or 0.0)
         if outer:
