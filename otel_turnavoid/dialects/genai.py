@@ -63,7 +63,7 @@ def read(view: SpanView, rules: Rules) -> SpanFact | None:
         rules,
         dialect=NAME,
         entry=entry,
-        invoke=parts.invoke_detail(attributes, rules) if entry is Entry.INVOKE else None,
-        call=parts.call_detail(attributes, rules) if entry is Entry.LLM_CALL else None,
+        invoke=parts.invoke_detail(attributes) if entry is Entry.INVOKE else None,
+        call=parts.call_detail(attributes) if entry is Entry.LLM_CALL else None,
         tool=parts.tool_detail(attributes) if entry is Entry.TOOL_TURN else None,
     )

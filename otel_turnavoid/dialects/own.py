@@ -34,8 +34,8 @@ def read(view: SpanView, rules: Rules) -> SpanFact | None:
         dialect=NAME,
         own=True,
         entry=entry,
-        invoke=parts.invoke_detail(attributes, rules) if entry is Entry.INVOKE else None,
+        invoke=parts.invoke_detail(attributes) if entry is Entry.INVOKE else None,
         turn=turn,
-        call=parts.call_detail(attributes, rules) if entry is Entry.LLM_CALL else None,
+        call=parts.call_detail(attributes) if entry is Entry.LLM_CALL else None,
         tool=parts.tool_detail(attributes) if entry is Entry.TOOL_TURN else None,
     )

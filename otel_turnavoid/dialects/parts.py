@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_turnavoid.dialects.attributes import shown
 from otel_turnavoid.digest import check_digest, is_digest
+from otel_turnavoid.judge.attribution import MADE_RUN_PREFIX
 from otel_turnavoid.judge.facts import (
     CallDetail,
     Counts,
@@ -64,19 +66,16 @@ def fact(  # noqa: PLR0913 - one keyword per part of a fact
 ) -> SpanFact:
     """Put a fact together: the parts given, and what any span may say about its run."""
     arm = attributes.word(Attr.ARM, Arm, run_wide=True)
-    variant = attributes.name(Attr.VARIANT, run_wide=True)
-    experiment = attributes.name(Attr.EXPERIMENT_ID, run_wide=True)
-    rule = rules.arm(attributes)
-    if rule is not None and arm in (None, rule.arm):
-        arm = rule.arm
-        variant = variant or rule.variant
-        experiment = experiment or rule.experiment
-    run_id = attributes.name(Attr.RUN_ID, run_wide=True)
-    if run_id is None:
-        run_id = rules.run_id(view.scope, attributes)
-    if run_id is None and own:
+    run_id = _run_id(attributes)
+    configured = rules.configured(
+        view.scope,
+        attributes,
+        arm=arm,
+        digest=invoke is not None and invoke.digest is not None,
+        call=call is not None,
+    )
+    if run_id is None and own and (configured is None or configured.run_id is None):
         attributes.fault(Attr.RUN_ID, "missing: every entry names its run")
-    parts = {} if invoke is not None and invoke.digest else rules.digest_parts(attributes)
     # Keyword by keyword, because a fact is made for every span about agents: this is hot.
     return SpanFact(
         trace_id=view.trace_id,
@@ -95,8 +94,8 @@ def fact(  # noqa: PLR0913 - one keyword per part of a fact
         run_id=run_id,
         seq=attributes.count(Attr.SEQ),
         arm=arm,
-        variant=variant,
-        experiment=experiment,
+        variant=attributes.name(Attr.VARIANT, run_wide=True),
+        experiment=attributes.name(Attr.EXPERIMENT_ID, run_wide=True),
         unit=attributes.name(Attr.UNIT_ID, run_wide=True),
         agent=attributes.text(GenAI.AGENT_NAME),
         overhead=attributes.word(Attr.OVERHEAD_KIND, OverheadKind),
@@ -106,12 +105,12 @@ def fact(  # noqa: PLR0913 - one keyword per part of a fact
         turn=turn,
         call=call,
         tool=tool,
-        digest_parts=parts,
         faults=tuple(attributes.faults),
+        configured=configured,
     )
 
 
-def invoke_detail(attributes: Attributes, rules: Rules) -> InvokeDetail:
+def invoke_detail(attributes: Attributes) -> InvokeDetail:
     """Read what an Invoke says; what it says of its whole run may stand on the resource."""
     turn_index = attributes.count(Attr.TURN_INDEX, run_wide=True)
     basis = attributes.count(Attr.DECISION_BASIS, least=-1, run_wide=True)
@@ -121,14 +120,6 @@ def invoke_detail(attributes: Attributes, rules: Rules) -> InvokeDetail:
             f"the decision knew turn {basis} and was made for turn {turn_index or 0}",
             Rejection.LEAKAGE,
         )
-    mechanism = attributes.word(Attr.MECHANISM, Mechanism, run_wide=True)
-    lifecycle = attributes.word(Attr.LIFECYCLE, Lifecycle, run_wide=True)
-    reason = attributes.word(Attr.REASON, Reason, run_wide=True)
-    rule = rules.arm(attributes)
-    if rule is not None and attributes.value(Attr.ARM, run_wide=True) in (None, rule.arm.value):
-        mechanism = mechanism or rule.mechanism
-        lifecycle = lifecycle or rule.lifecycle
-        reason = reason or rule.reason
     return InvokeDetail(
         kind=attributes.word(Attr.INVOKE_KIND, InvokeKind),
         state=attributes.word(Attr.INVOKE_STATE, InvokeState),
@@ -136,24 +127,21 @@ def invoke_detail(attributes: Attributes, rules: Rules) -> InvokeDetail:
         digest=_digest(attributes),
         turn_index=turn_index,
         decision_basis=basis,
-        mechanism=mechanism,
-        lifecycle=lifecycle,
-        reason=reason,
+        mechanism=attributes.word(Attr.MECHANISM, Mechanism, run_wide=True),
+        lifecycle=attributes.word(Attr.LIFECYCLE, Lifecycle, run_wide=True),
+        reason=attributes.word(Attr.REASON, Reason, run_wide=True),
     )
 
 
-def call_detail(attributes: Attributes, rules: Rules) -> CallDetail:
+def call_detail(attributes: Attributes) -> CallDetail:
     """Read what a model call says, in our words and in those of the GenAI conventions."""
-    purpose = attributes.word(Attr.CALL_PURPOSE, Purpose)
-    if purpose is None:
-        purpose = rules.purpose(attributes)
     input_digest = attributes.value(Attr.CALL_INPUT_DIGEST)
     if input_digest is not None and not is_digest(input_digest):
         problem = check_digest(input_digest) or ""
         attributes.fault(Attr.CALL_INPUT_DIGEST, problem, Rejection.DIGEST)
         input_digest = None
     return CallDetail(
-        purpose=purpose,
+        purpose=attributes.word(Attr.CALL_PURPOSE, Purpose),
         disposition=attributes.word(Attr.CALL_DISPOSITION, Disposition),
         attempt=attributes.count(Attr.CALL_ATTEMPT, least=1),
         samplings=attributes.count(Attr.CALL_SAMPLINGS),
@@ -191,6 +179,15 @@ def is_sampled(trace_state: str) -> bool:
         elif key == "p" and value.isascii() and value.isdigit() and int(value) > 0:
             return True
     return False
+
+
+def _run_id(attributes: Attributes) -> str | None:
+    run_id = attributes.name(Attr.RUN_ID, run_wide=True)
+    if run_id is not None and run_id.startswith(MADE_RUN_PREFIX):
+        problem = f"{MADE_RUN_PREFIX} starts the ids of runs that are made from traces"
+        attributes.fault(Attr.RUN_ID, f"{problem}; got {shown(run_id)}")
+        return None
+    return run_id
 
 
 def _digest(attributes: Attributes) -> str | None:

@@ -9,8 +9,11 @@ import msgspec
 from otel_turnavoid.dialects.attributes import Attributes, shown
 from otel_turnavoid.digest import canonical
 from otel_turnavoid.errors import DigestError
+from otel_turnavoid.judge.facts import Configured, Fault
 from otel_turnavoid.judge.settings import ArmRule, Settings
-from otel_turnavoid.vocabulary import Purpose, Rejection
+from otel_turnavoid.vocabulary import Arm, Purpose, Rejection
+
+_NOTHING = Configured()
 
 
 class Rules:
@@ -34,7 +37,33 @@ class Rules:
         )
         """Attribute keys that the rules look at."""
 
-    def arm(self, attributes: Attributes) -> ArmRule | None:
+    def configured(
+        self, scope: str, attributes: Attributes, *, arm: Arm | None, digest: bool, call: bool
+    ) -> Configured | None:
+        """Return what the configuration says about a span, None where it says nothing.
+
+        Args:
+            scope: Name of the span's instrumentation scope.
+            attributes: The span's attributes.
+            arm: The arm that the span names: a rule for another one does not apply.
+            digest: Whether the span brings a digest of its own.
+            call: Whether it is a model call, which can have a purpose.
+        """
+        if not self.keys:
+            return None
+        rule = self._arm(attributes)
+        said = {} if rule is None or arm not in (None, rule.arm) else msgspec.structs.asdict(rule)
+        parts, faults = ({}, ()) if digest else self._digest_parts(attributes)
+        found = Configured(
+            run_id=self._run_id(scope, attributes),
+            purpose=self._purpose(attributes) if call else None,
+            digest_parts=parts,
+            faults=faults,
+            **said,
+        )
+        return found if found != _NOTHING else None
+
+    def _arm(self, attributes: Attributes) -> ArmRule | None:
         """Return the rule for the first configured attribute whose value is listed."""
         for key, values in self._arms:
             rule = values.get(_text(attributes.value(key, run_wide=True)) or "")
@@ -42,19 +71,19 @@ class Rules:
                 return rule
         return None
 
-    def run_id(self, scope: str, attributes: Attributes) -> str | None:
+    def _run_id(self, scope: str, attributes: Attributes) -> str | None:
         """Return the run id by the attribute configured for the instrumentation scope."""
         key = self._runs.get(scope)
         return None if key is None else _text(attributes.value(key, run_wide=True))
 
-    def purpose(self, attributes: Attributes) -> Purpose | None:
+    def _purpose(self, attributes: Attributes) -> Purpose | None:
         """Return the purpose of a call by the first rule that its attributes fulfil."""
         for rule in self._purposes:
             if _text(attributes.value(rule.attribute, run_wide=True)) == rule.equals:
                 return rule.purpose
         return None
 
-    def digest_parts(self, attributes: Attributes) -> dict[str, str]:
+    def _digest_parts(self, attributes: Attributes) -> tuple[dict[str, str], tuple[Fault, ...]]:
         """Return the values of the configured attributes as canonical JSON.
 
         Text that holds JSON stands for the value in it, so that spacing and the order of keys
@@ -62,6 +91,7 @@ class Rules:
         identifies anything: a fault.
         """
         parts: dict[str, str] = {}
+        faults: list[Fault] = []
         for key in self._digest:
             value = attributes.value(key, run_wide=True)
             if value is None:
@@ -70,8 +100,8 @@ class Rules:
                 parts[key] = canonical(_parsed(value)).decode()
             except (DigestError, ValueError, RecursionError) as error:
                 problem = f"cannot identify an input: {error}; got {shown(value)}"
-                attributes.fault(key, problem, Rejection.DIGEST)
-        return parts
+                faults.append(Fault(Rejection.DIGEST, key, problem))
+        return parts, tuple(faults)
 
 
 def _text(value: Any) -> str | None:

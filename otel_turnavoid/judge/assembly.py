@@ -17,7 +17,14 @@ from otel_turnavoid.errors import DigestError
 from otel_turnavoid.judge.attribution import stray_run_id
 from otel_turnavoid.judge.calls import Call, Tool, calls_of, tools_of
 from otel_turnavoid.judge.completeness import last_invoke, missing, outermost_invokes
-from otel_turnavoid.judge.facts import InvokeDetail, Observation, Retained, SpanFact, Usage
+from otel_turnavoid.judge.facts import (
+    InvokeDetail,
+    Observation,
+    Retained,
+    SpanFact,
+    Usage,
+    resolved,
+)
 from otel_turnavoid.judge.observing import usable_observations
 from otel_turnavoid.judge.run import Key, Run
 from otel_turnavoid.judge.settings import Settings
@@ -71,15 +78,19 @@ def assemble(
     ``facts`` are those that ``attribution`` gave to the run (or the strays of one trace, with
     ``stray_run_id`` as the run id); ``observations`` all that name the run.
     """
-    tree = SpanTree(facts)
+    tree = SpanTree(map(resolved, facts))
     findings = _Findings()
+    stray = run_id == stray_run_id(tree.facts[0].trace_id)
     calls, tools = calls_of(tree), tools_of(tree)
     turns = turns_of(tree, calls)
     declared = any(fact.own for fact in tree.facts)
     outermost = outermost_invokes(tree) if declared else _root(tree)
     last = last_invoke(outermost)
     state = _state(last, declared=declared)
-    ended = last is not None and state is not InvokeState.PAUSED
+    if last is None and not declared and not stray:
+        # The configuration names the run by an attribute; nothing shows its end but silence.
+        state = InvokeState.FAILED if calls and calls[-1].fact.failed else InvokeState.COMPLETED
+    ended = state is not InvokeState.PAUSED and (last is not None or state is not None)
     counted = [fact for fact in tree.facts if fact.entry is not None]
     # A span that only links others to the run, such as a server's, may be open for days.
     timed = counted or tree.facts
@@ -108,14 +119,15 @@ def assemble(
             f"observer {observer} said different things about this run",
         )
 
-    said_by = _said([fact.invoke for fact in outermost if fact.invoke is not None])
+    speaking = outermost if declared else (*tree.facts, *outermost)
+    said_by = _said([fact.invoke for fact in speaking if fact.invoke is not None])
     arm = _only(fact.arm for fact in tree.facts)
     key = _key(tree, outermost, said_by, settings, findings)
     _check_basis(said_by, findings)
-    if run_id != stray_run_id(tree.facts[0].trace_id):
+    if not stray:
         if not _names_arm(tree) and (ended or not declared):
             findings.reject(Rejection.ARM_MISSING, "no span of the run names its arm")
-        if arm is not None and key is None and last is not None:
+        if arm is not None and key is None and (ended or last is not None):
             findings.reject(Rejection.DIGEST, "the run has an arm and no input digest")
     return Run(
         run_id=run_id,

@@ -13,9 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from otel_turnavoid.judge.facts import SpanFact
+from otel_turnavoid.judge.facts import SpanFact, resolved
 from otel_turnavoid.judge.spans import SpanTree
 from otel_turnavoid.vocabulary import Entry
+
+MADE_RUN_PREFIX = "trace:"
+"""Starts the ids of runs that are made from traces; no sender may use it."""
 
 _COUNTED = (Entry.LLM_CALL, Entry.TOOL_TURN)
 
@@ -29,18 +32,19 @@ class Attribution(NamedTuple):
 
 def inferred_run_id(root: SpanFact) -> str:
     """Return the id of the run that a foreign agent span starts."""
-    return f"trace:{root.trace_id}/{root.span_id}"
+    return f"{MADE_RUN_PREFIX}{root.trace_id}/{root.span_id}"
 
 
 def stray_run_id(trace_id: str) -> str:
     """Return the id under which the unattributed calls of a trace are listed."""
-    return f"trace:{trace_id}"
+    return f"{MADE_RUN_PREFIX}{trace_id}"
 
 
 def trace_of(run_id: str) -> str | None:
     """Return the trace that a run was made from, if its id has the form of such a run's."""
-    head, colon, rest = run_id.partition(":")
-    return rest.partition("/")[0] if colon and head == "trace" else None
+    if not run_id.startswith(MADE_RUN_PREFIX):
+        return None
+    return run_id[len(MADE_RUN_PREFIX) :].partition("/")[0]
 
 
 def attribute(facts: Iterable[SpanFact]) -> Attribution:
@@ -53,7 +57,7 @@ def attribute(facts: Iterable[SpanFact]) -> Attribution:
     strays: dict[str, list[SpanFact]] = defaultdict(list)
     traces: dict[str, list[SpanFact]] = defaultdict(list)
     unclaimed: set[str] = set()
-    for fact in facts:
+    for fact in map(resolved, facts):
         traces[fact.trace_id].append(fact)
         if fact.run_id is not None:
             runs[fact.run_id].append(fact)

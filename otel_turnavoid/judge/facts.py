@@ -99,6 +99,24 @@ class Retained(msgspec.Struct, frozen=True, array_like=True):
     latency_ms: float = 0.0
 
 
+class Configured(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the operator's configuration adds to a span that does not say it itself.
+
+    It is kept apart: the same span read under another configuration is the same evidence.
+    """
+
+    run_id: str | None = None
+    arm: Arm | None = None
+    variant: str | None = None
+    experiment: str | None = None
+    mechanism: Mechanism | None = None
+    lifecycle: Lifecycle | None = None
+    reason: Reason | None = None
+    purpose: Purpose | None = None
+    digest_parts: dict[str, str] = {}
+    faults: tuple[Fault, ...] = ()
+
+
 class SpanFact(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One span that bears on a run."""
 
@@ -140,6 +158,8 @@ class SpanFact(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     digest_parts: dict[str, str] = {}
     """Values of the attributes that the configuration names for a digest, as canonical JSON."""
     faults: tuple[Fault, ...] = ()
+    configured: Configured | None = None
+    """Not yet part of what stands above; ``resolved`` puts it there."""
 
 
 class Observation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -156,12 +176,50 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     """Role of the credential it came with; None without authentication."""
 
 
+def resolved(fact: SpanFact) -> SpanFact:
+    """Return the fact with what the configuration adds, where the span itself is silent."""
+    added = fact.configured
+    if added is None:
+        return fact
+    invoke, call = fact.invoke, fact.call
+    if added.mechanism or added.lifecycle or added.reason:
+        # Also on a call: a run of others may have no span for its Invoke.
+        said = invoke or InvokeDetail()
+        invoke = msgspec.structs.replace(
+            said,
+            mechanism=said.mechanism or added.mechanism,
+            lifecycle=said.lifecycle or added.lifecycle,
+            reason=said.reason or added.reason,
+        )
+    if call is not None and call.purpose is None and added.purpose is not None:
+        call = msgspec.structs.replace(call, purpose=added.purpose)
+    return msgspec.structs.replace(
+        fact,
+        run_id=fact.run_id if fact.run_id is not None else added.run_id,
+        arm=fact.arm or added.arm,
+        variant=fact.variant or added.variant,
+        experiment=fact.experiment or added.experiment,
+        invoke=invoke,
+        call=call,
+        digest_parts=added.digest_parts,
+        faults=fact.faults + added.faults,
+        configured=None,
+    )
+
+
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def encode(fact: SpanFact | Observation) -> bytes:
     """Return the canonical bytes of a fact: equal facts, and only they, have equal bytes."""
     return _encoder.encode(fact)
+
+
+def encode_evidence(fact: SpanFact) -> bytes:
+    """Return the canonical bytes of what the span itself says, the configuration left out."""
+    if fact.configured is None:
+        return encode(fact)
+    return encode(msgspec.structs.replace(fact, configured=None))
 
 
 _span_decoder = msgspec.json.Decoder(SpanFact)

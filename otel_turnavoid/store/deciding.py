@@ -7,6 +7,7 @@ transaction of its own, so a process killed in between goes on where it stopped.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -25,7 +26,9 @@ from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.judge.verdict import Decision, NullDecided, PairDecided, RunDecided
 from otel_turnavoid.store import schema
 from otel_turnavoid.store.engine import Database, upsert
-from otel_turnavoid.vocabulary import Outcome
+from otel_turnavoid.vocabulary import Evidence, Outcome
+
+_logger = logging.getLogger(__name__)
 
 _UNITS = 200
 """Runs and traces assembled in one transaction: adding waits no longer than that takes."""
@@ -117,11 +120,16 @@ class Deciding:
         made: dict[str, Run] = {}
         rows: list[dict[str, Any]] = []
         for run_id, (members, made_of) in sorted(groups.items()):
-            run = assemble(run_id, members, observed.get(run_id, ()), settings)
+            try:
+                run = assemble(run_id, members, observed.get(run_id, ()), settings)
+            except Exception:
+                # A bug of ours; it must not keep all other runs from being decided.
+                _logger.exception("run %r cannot be assembled and is left out", run_id)
+                continue
             made[run_id] = run
             arrived_ns = max(units.get(unit, 0) for unit in _units_of(run_id, members))
             rows.append(_row(run, trace_id=made_of, arrived_ns=arrived_ns))
-        _forget_unmade(connection, whole_traces, made, now_ns)
+        _forget_unmade(connection, run_ids, whole_traces, groups, now_ns)
         _store_runs(connection, rows, now_ns)
         _mark_contradicted(connection, made, settings, now_ns)
         columns = schema.pending.c
@@ -233,12 +241,21 @@ def _when(rows: Sequence[_Row], quiet_ns: int, settings: Settings, *, observed: 
 
     With all evidence there, as soon as their key is quiet; else when the wait is over.
     """
-    ended = [row.ended_ns for row in rows if row.run.ended and row.ended_ns is not None]
-    if len(ended) < len(rows):
+    ends = [_end_seen_ns(row) for row in rows]
+    since = [seen_ns for seen_ns in ends if seen_ns is not None]
+    if len(since) < len(ends):
         return None
-    waited_ns = max(ended) + settings.decision_wait_ns
+    waited_ns = max(since) + settings.decision_wait_ns
     evidence = all(row.run.whole and (row.run.observations or not observed) for row in rows)
     return min(quiet_ns, waited_ns) if evidence else waited_ns
+
+
+def _end_seen_ns(row: _Row) -> int | None:
+    """Return when a run's end was seen, from which its pair waits for what is missing."""
+    if not row.run.ended:
+        return None
+    # Only silence shows that a run which declares nothing is over.
+    return row.ended_ns if row.run.evidence is Evidence.DECLARED else row.arrived_ns
 
 
 def _closure(
@@ -300,27 +317,33 @@ def _observations(connection: Connection, run_ids: Iterable[str]) -> dict[str, l
 
 
 def _forget_unmade(
-    connection: Connection, trace_ids: Iterable[str], made: Iterable[str], now_ns: int
+    connection: Connection,
+    run_ids: Iterable[str],
+    trace_ids: Iterable[str],
+    groups: Iterable[str],
+    now_ns: int,
 ) -> None:
-    """Forget runs that were made from part of a trace and are not there now it is whole.
+    """Forget runs that have no facts any more.
 
-    A verdict on such a run was on a part of one: it is contradicted.
+    They were made from part of a trace that is now whole, or under a configuration that gave
+    their spans another run. A verdict on such a run was on part of one: it is contradicted.
     """
     columns, decided = schema.runs.c, schema.decisions.c
-    kept = set(made)
-    for chunk in _chunks(trace_ids):
-        stored = connection.scalars(select(columns.run_id).where(columns.trace_id.in_(chunk)))
-        for run_id in sorted(set(stored) - kept):
-            connection.execute(delete(schema.runs).where(columns.run_id == run_id))
-            connection.execute(
-                update(schema.decisions)
-                .where(
-                    decided.kind == "pair",
-                    decided.contradicted_ns.is_(None),
-                    or_(decided.first_run == run_id, decided.second_run == run_id),
-                )
-                .values(contradicted_ns=now_ns)
+    stored: set[str] = set()
+    for column, names in ((columns.run_id, run_ids), (columns.trace_id, trace_ids)):
+        for chunk in _chunks(names):
+            stored.update(connection.scalars(select(columns.run_id).where(column.in_(chunk))))
+    for run_id in sorted(stored - set(groups)):
+        connection.execute(delete(schema.runs).where(columns.run_id == run_id))
+        connection.execute(
+            update(schema.decisions)
+            .where(
+                decided.kind == "pair",
+                decided.contradicted_ns.is_(None),
+                or_(decided.first_run == run_id, decided.second_run == run_id),
             )
+            .values(contradicted_ns=now_ns)
+        )
 
 
 def _also_pending(

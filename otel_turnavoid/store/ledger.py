@@ -17,7 +17,7 @@ import msgspec
 from sqlalchemy import Connection, Table, func, select, tuple_
 
 from otel_turnavoid.judge import verdict
-from otel_turnavoid.judge.facts import Observation, SpanFact, encode
+from otel_turnavoid.judge.facts import Observation, SpanFact, encode, encode_evidence
 from otel_turnavoid.judge.run import Run
 from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.judge.verdict import Decision, PairDecided
@@ -109,14 +109,15 @@ class Ledger:
         if not fact_rows and not observation_rows:
             return Added(0, 0, 0)
         with self._database.write() as connection:
-            new_facts = _insert_new(connection, schema.spans, fact_rows)
-            new_observations = _insert_new(connection, schema.observations, observation_rows)
-            units = {_unit(row) for row in new_facts}
-            units |= {("run", row["run_id"]) for row in new_observations}
+            spans = _take(connection, schema.spans, fact_rows)
+            seen = _take(connection, schema.observations, observation_rows)
+            units = {_unit(row) for row in spans.new}
+            units |= {_unit(row) for readings in spans.changed for row in readings}
+            units |= {("run", row["run_id"]) for row in seen.new}
             _mark_pending(connection, units, arrived_ns)
-        new = len(new_facts) + len(new_observations)
+        new = len(spans.new) + len(seen.new)
         duplicates = len(fact_rows) + len(observation_rows) - new
-        return Added(len(new_facts), len(new_observations), duplicates)
+        return Added(len(spans.new), len(seen.new), duplicates)
 
     def decide(self, settings: Settings, *, now_ns: int, final: bool = False) -> list[Decision]:
         """Assemble the runs that got new facts, judge the pairs that are due, journal both.
@@ -190,11 +191,15 @@ class Ledger:
 
 def _span_row(fact: SpanFact) -> dict[str, Any]:
     body = encode(fact)
+    evidence = body if fact.configured is None else encode_evidence(fact)
+    run_id = fact.run_id
+    if run_id is None and fact.configured is not None:
+        run_id = fact.configured.run_id
     return {
         "trace_id": fact.trace_id,
         "span_id": fact.span_id,
-        "content": blake2b(body, digest_size=16).digest(),
-        "run_id": fact.run_id,
+        "content": blake2b(evidence, digest_size=16).digest(),
+        "run_id": run_id,
         "body": body,
     }
 
@@ -215,35 +220,50 @@ def _unit(row: dict[str, Any]) -> tuple[str, str]:
     return ("run", run_id) if run_id is not None else ("trace", row["trace_id"])
 
 
-def _insert_new(
-    connection: Connection, table: Table, rows: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Insert the rows that are not there yet and return them."""
+class _Taken(NamedTuple):
+    """What an insert changed."""
+
+    new: list[dict[str, Any]]
+    changed: list[tuple[dict[str, Any], dict[str, Any]]]
+    """Known evidence read under another configuration: as it is now, and as it was."""
+
+
+def _take(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> _Taken:
+    """Insert the rows that are not there yet, and give known ones their present reading."""
     if not rows:
-        return []
+        return _Taken([], [])
     names = [column.name for column in table.primary_key]
     key_of = itemgetter(*names)
     distinct = {key_of(row): row for row in rows}
     fresh = list(distinct.values())
-    statement = upsert(connection, table).on_conflict_do_nothing()
+    statement = upsert(connection, table)
     savepoint = connection.begin_nested()
-    if connection.execute(statement, fresh).rowcount == len(fresh):
+    inserted = connection.execute(statement.on_conflict_do_nothing(), fresh)
+    if inserted.rowcount == len(fresh):
         savepoint.commit()
-        return fresh
-    # Some were known: find out which, since only new ones are worth looking at again.
+        return _Taken(fresh, [])
+    # Some were known: find out which, since only what is new is worth looking at again.
     savepoint.rollback()
-    known: set[tuple[Any, ...]] = set()
+    known: dict[Any, dict[str, Any]] = {}
     identity = tuple_(*(table.c[name] for name in names))
     keys = list(distinct)
     for start in range(0, len(keys), _PAGE):
         wanted = identity.in_(keys[start : start + _PAGE])
-        known.update(
-            tuple(row) for row in connection.execute(select(*table.primary_key).where(wanted))
-        )
+        for row in connection.execute(select(table).where(wanted)).mappings():
+            known[key_of(row)] = dict(row)
     new = [row for key, row in distinct.items() if key not in known]
-    if new:
-        connection.execute(statement, new)
-    return new
+    changed = [
+        (row, known[key])
+        for key, row in distinct.items()
+        if key in known and row["body"] != known[key]["body"]
+    ]
+    if new or changed:
+        present = {"run_id": statement.excluded.run_id, "body": statement.excluded.body}
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=names, set_=present),
+            [*new, *(row for row, _ in changed)],
+        )
+    return _Taken(new, changed)
 
 
 def _mark_pending(

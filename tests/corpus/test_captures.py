@@ -251,11 +251,6 @@ class TestJudged:
             "causes": causes,
         }
 
-    @pytest.mark.xfail(
-        strict=True,
-        raises=ValueError,
-        reason="calls without an agent span never end as a run, and carry no lifecycle",
-    )
     @pytest.mark.usefixtures("shared")
     def test_bare_calls_earn_credit_where_the_configuration_says_which_are_one_run(
         self, bench: Bench

@@ -427,3 +427,14 @@ def test_a_span_of_no_kind_can_carry_overhead() -> None:
     found = read({"turnavoid.overhead.kind": "recovery", "turnavoid.cost.usd": 0.5})
 
     assert found == expected(own=False, overhead=OverheadKind.RECOVERY, cost_usd=0.5)
+
+
+def test_a_run_id_that_looks_like_one_made_from_a_trace_is_refused() -> None:
+    found = read({"turnavoid.entry": "user_turn", "turnavoid.run.id": "trace:1"})
+
+    assert found.run_id is None
+    assert found.faults[0] == Fault(
+        Rejection.VOCABULARY,
+        "turnavoid.run.id",
+        "trace: starts the ids of runs that are made from traces; got 'trace:1'",
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from otel_turnavoid.dialects import Reader, SpanView
-from otel_turnavoid.judge.facts import InvokeDetail, SpanFact
+from otel_turnavoid.judge.facts import InvokeDetail, SpanFact, encode_evidence, resolved
 from otel_turnavoid.judge.settings import ArmRule, PurposeRule, Settings
 from otel_turnavoid.vocabulary import (
     Arm,
@@ -47,7 +47,33 @@ def read(
         )
     )
     assert isinstance(found, SpanFact)
-    return found
+    return resolved(found)
+
+
+def test_what_the_configuration_adds_is_no_part_of_the_evidence() -> None:
+    view = SpanView(
+        trace_id="a" * 32,
+        span_id="b" * 16,
+        scope="s",
+        attributes={"gen_ai.operation.name": "chat", "deployment.arm": "new"},
+    )
+    plain, configured = Reader().read(view), Reader(ARMS).read(view)
+
+    assert isinstance(plain, SpanFact)
+    assert isinstance(configured, SpanFact)
+    assert configured != plain
+    assert encode_evidence(configured) == encode_evidence(plain)
+
+
+def test_a_call_too_carries_what_a_rule_says_of_its_run() -> None:
+    """A run of others may have no span for its Invoke."""
+    found = read(ARMS, {"gen_ai.operation.name": "chat", "deployment.arm": "new"})
+
+    assert found.invoke == InvokeDetail(
+        mechanism=Mechanism.FUSED_BATCH,
+        lifecycle=Lifecycle.REALIZED,
+        reason=Reason.SERIAL_ROUND_TRIP_COLLAPSED,
+    )
 
 
 @pytest.mark.parametrize("value", ["new", True, 7])

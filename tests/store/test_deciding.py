@@ -440,7 +440,7 @@ class TestOrder:
         bench.ledger.add(runs, arrived_ns=bench_ns(2))
         bench.decide(3)
         bench.add(seen(names[1]), at=4)
-        (pair, *_) = bench.ledger.decide(bench.settings, now_ns=bench_ns(WAIT + 2))
+        (pair, *_) = bench.ledger.decide(bench.settings, now_ns=bench_ns(WAIT + 4))
 
         assert [pair.control.run_id, pair.candidate.run_id] == names
         assert len(pair.control.observations) == len(pair.candidate.observations) == 1
