@@ -148,7 +148,8 @@ def _split(message: str) -> tuple[str, str]:
 
 
 def _lower(message: str) -> str:
-    return message[:1].lower() + message[1:]
+    """Let a message go on within a sentence; an abbreviation keeps its capitals."""
+    return message if message[1:2].isupper() else message[:1].lower() + message[1:]
 
 
 def _field_problem(line: bytes, message: str) -> str:
