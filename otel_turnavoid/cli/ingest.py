@@ -29,6 +29,7 @@ class Tally(msgspec.Struct):
 
     spans: int = 0
     records: int = 0
+    conversations: int = 0
     ignored: int = 0
     rejected: int = 0
     facts: int = 0
@@ -40,6 +41,7 @@ class Tally(msgspec.Struct):
         """Count what was read of a file."""
         self.spans += batch.spans
         self.records += batch.records
+        self.conversations += batch.conversations
         self.ignored += batch.ignored
         self.rejected += batch.rejected
         if batch.problem:
@@ -53,10 +55,11 @@ class Tally(msgspec.Struct):
 @ledger_option
 @config_option
 def command(files: tuple[Path, ...], ledger_url: str | None, config_path: Path | None) -> None:
-    """Read recorded OTLP files into a ledger and decide.
+    """Read recorded OTLP files and conversations into a ledger and decide.
 
     Takes protobuf request bodies, OTLP/JSON and the lines of the collector's file exporter,
-    traces and logs; - is standard input. The end of the input ends every wait: pairs with
+    traces and logs; message lists, trajectories and session logs of agents; - is standard
+    input. The end of the input ends every wait: pairs with
     missing evidence are decided without it. Reading a file again changes nothing.
 
     Single spans that cannot be used are counted, named and left out. A file that cannot be
@@ -130,8 +133,10 @@ def summary(tally: Tally, decisions: Sequence[Decision]) -> str:
     runs = (
         ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items())) or "none new"
     )
+    told = tally.conversations
+    recorded = f", {_count(told, 'conversation')}" if told else ""
     read = (
-        f"{_count(tally.spans, 'span')}, {_count(tally.records, 'log record')};"
+        f"{_count(tally.spans, 'span')}, {_count(tally.records, 'log record')}{recorded};"
         f" {tally.ignored} not about agents, {tally.rejected} refused"
     )
     stored = (

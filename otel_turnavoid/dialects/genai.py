@@ -29,34 +29,40 @@ KEYS: Final = frozenset(
         GenAI.RESPONSE_ID,
         GenAI.TOOL_NAME,
         GenAI.TOOL_CALL_ID,
+        GenAI.OUTPUT_MESSAGES,
         *(spelling for spellings in USAGE_SPELLINGS.values() for spelling in spellings),
     }
 )
-"""Attribute keys that this dialect reads; contents (messages, arguments) are not among them."""
+"""Attribute keys that this dialect reads; of the messages only the id of a tool call is kept."""
 
-_ENTRIES: Final = {
+ENTRIES: Final = {
     "chat": Entry.LLM_CALL,
     "generate_content": Entry.LLM_CALL,
     "text_completion": Entry.LLM_CALL,
+    # Before the names were settled: Semantic Kernel and its connectors.
+    "chat.completions": Entry.LLM_CALL,
+    "chat.streaming_completions": Entry.LLM_CALL,
+    "text.completions": Entry.LLM_CALL,
+    "text.streaming_completions": Entry.LLM_CALL,
     "execute_tool": Entry.TOOL_TURN,
     "invoke_agent": Entry.INVOKE,
     "invoke_workflow": Entry.INVOKE,
 }
 """Operations that are entries; any other (``embeddings``, ``create_agent``…) only links."""
 
-_MERGED_TOOLS: Final = "(merged tools)"
-"""Tool name of the extra span that Google's ADK adds behind parallel executions."""
+
+def speaks(view: SpanView) -> bool:
+    """Tell whether a span carries any key of the conventions."""
+    return any(key.startswith(PREFIX) for key in view.attributes)
 
 
 def read(view: SpanView, rules: Rules) -> SpanFact | None:
     """Return the fact of a span that carries any of the keys of the conventions."""
-    if not any(key.startswith(PREFIX) for key in view.attributes):
+    if not speaks(view):
         return None
     attributes = Attributes(view.attributes, view.resource)
     operation = view.attributes.get(GenAI.OPERATION_NAME)
-    entry = _ENTRIES.get(operation) if isinstance(operation, str) else None
-    if entry is Entry.TOOL_TURN and view.attributes.get(GenAI.TOOL_NAME) == _MERGED_TOOLS:
-        entry = None
+    entry = ENTRIES.get(operation) if isinstance(operation, str) else None
     return parts.fact(
         view,
         attributes,

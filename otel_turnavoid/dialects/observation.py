@@ -14,7 +14,7 @@ from otel_turnavoid.vocabulary import EVENT_EFFECTS_OBSERVED, Attr
 EVENT_NAME: Final = "event.name"
 """Where senders put the name of an event before log records had a field for it."""
 
-KEYS: Final = frozenset({Attr.RUN_ID, Attr.OBSERVER_ID, Attr.EFFECTS_LABELS})
+KEYS: Final = frozenset({Attr.RUN_ID, Attr.OBSERVER_ID, Attr.EFFECTS_LABELS, Attr.EFFECTS_ORDERED})
 
 
 def read(view: SpanView, rules: Rules) -> Observation | Refusal | None:  # noqa: ARG001 - one verb
@@ -40,10 +40,12 @@ def observed(
     run_id = attributes.get(Attr.RUN_ID)
     observer = attributes.get(Attr.OBSERVER_ID)
     labels = attributes.get(Attr.EFFECTS_LABELS)
+    ordered = attributes.get(Attr.EFFECTS_ORDERED)
     for key, problem in (
         (Attr.RUN_ID, _id_problem(run_id)),
         (Attr.OBSERVER_ID, _id_problem(observer)),
         (Attr.EFFECTS_LABELS, _labels_problem(labels)),
+        (Attr.EFFECTS_ORDERED, _ordered_problem(ordered)),
         ("time", _time_problem(observed_ns)),
     ):
         if problem is not None:
@@ -53,6 +55,7 @@ def observed(
         run_id=cast("str", run_id),
         observer=cast("str", observer),
         labels=tuple(cast("list[str]", labels)),
+        ordered=ordered is True,
         observed_ns=observed_ns,
         service=service if isinstance(service, str) else None,
         instance=instance if isinstance(instance, str) else None,
@@ -61,6 +64,12 @@ def observed(
 
 def _id_problem(value: object) -> str | None:
     return "missing" if value is None else name_problem(value)
+
+
+def _ordered_problem(value: object) -> str | None:
+    return (
+        None if value is None or isinstance(value, bool) else f"want a boolean, got {shown(value)}"
+    )
 
 
 def _time_problem(observed_ns: int) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_turnavoid.dialects import answer
 from otel_turnavoid.dialects.attributes import shown
 from otel_turnavoid.digest import check_digest, is_digest
 from otel_turnavoid.judge.attribution import MADE_RUN_PREFIX
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from otel_turnavoid.dialects.view import SpanView
 
 ERROR_TYPE: Final = "error.type"
+AGENT_NAME: Final = "agent.name"
+"""OpenInference's ``gen_ai.agent.name``."""
 SERVICE_NAME: Final = "service.name"
 SERVICE_INSTANCE: Final = "service.instance.id"
 
@@ -91,13 +94,14 @@ def fact(  # noqa: PLR0913 - one keyword per part of a fact
         end_ns=view.end_ns,
         failed=view.status_error or attributes.span.get(ERROR_TYPE) is not None,
         sampled=bool(view.trace_state) and is_sampled(view.trace_state),
+        dropped=view.dropped_attributes,
         run_id=run_id,
         seq=attributes.count(Attr.SEQ),
         arm=arm,
         variant=attributes.name(Attr.VARIANT, run_wide=True),
         experiment=attributes.name(Attr.EXPERIMENT_ID, run_wide=True),
         unit=attributes.name(Attr.UNIT_ID, run_wide=True),
-        agent=attributes.text(GenAI.AGENT_NAME),
+        agent=attributes.text(GenAI.AGENT_NAME, AGENT_NAME),
         overhead=attributes.word(Attr.OVERHEAD_KIND, OverheadKind),
         cost_usd=attributes.amount(Attr.COST_USD),
         retained=_retained(attributes),
@@ -124,6 +128,7 @@ def invoke_detail(attributes: Attributes) -> InvokeDetail:
         kind=attributes.word(Attr.INVOKE_KIND, InvokeKind),
         state=attributes.word(Attr.INVOKE_STATE, InvokeState),
         counts=_counts(attributes),
+        impaired=attributes.count(Attr.INVOKE_IMPAIRED),
         digest=_digest(attributes),
         turn_index=turn_index,
         decision_basis=basis,
@@ -148,6 +153,7 @@ def call_detail(attributes: Attributes) -> CallDetail:
         input_digest=input_digest,
         model=attributes.text(GenAI.RESPONSE_MODEL, GenAI.REQUEST_MODEL),
         response_id=attributes.text(GenAI.RESPONSE_ID),
+        asks=answer.tool_call_id(attributes.span.get(GenAI.OUTPUT_MESSAGES)),
         usage=_usage(attributes),
     )
 

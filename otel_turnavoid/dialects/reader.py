@@ -4,17 +4,46 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from otel_turnavoid.dialects import genai, link, observation, own, parts
+from otel_turnavoid.dialects import (
+    anthropic_sdk,
+    genai,
+    google_adk,
+    link,
+    litellm,
+    observation,
+    openinference,
+    openllmetry,
+    own,
+    parts,
+    vercel_ai,
+)
 from otel_turnavoid.dialects.rules import Rules
 from otel_turnavoid.dialects.view import Refusal, SpanView
 from otel_turnavoid.judge.facts import Observation, SpanFact
 from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.vocabulary import EVENT_EFFECTS_OBSERVED, NAMESPACE
 
-_DIALECTS: Final = (own.read, observation.read, genai.read, link.read)
+_DIALECTS: Final = (
+    own.read,
+    observation.read,
+    openinference.read,
+    litellm.read,
+    openllmetry.read,
+    google_adk.read,
+    anthropic_sdk.read,
+    vercel_ai.read,
+    genai.read,
+    link.read,
+)
+"""The particular before the general."""
 
 _KEYS: Final = (
     own.KEYS
+    | openinference.KEYS
+    | litellm.KEYS
+    | openllmetry.KEYS
+    | anthropic_sdk.KEYS
+    | vercel_ai.KEYS
     | genai.KEYS
     | observation.KEYS
     | {
@@ -25,6 +54,9 @@ _KEYS: Final = (
     }
 )
 
+_NEEDLES: Final = (genai.PREFIX, NAMESPACE, ".span.kind", vercel_ai.OPERATION)
+"""OpenInference and OpenLLMetry share the end of their marks; each needle costs every span."""
+
 
 class Reader:
     """Reads spans and records into facts and observations, by every dialect we know.
@@ -33,10 +65,11 @@ class Reader:
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
-        self._rules = Rules(settings or Settings())
-        self.wanted: frozenset[str] = _KEYS | self._rules.keys
+        self.rules = Rules(settings or Settings())
+        """What the configuration says about spans that do not say it themselves."""
+        self.wanted: frozenset[str] = _KEYS | self.rules.keys
         """Attribute keys that may be looked at, on a span, a record or a resource."""
-        self.prefixes: tuple[bytes, ...] = (genai.PREFIX.encode(), NAMESPACE.encode())
+        self.prefixes: tuple[bytes, ...] = tuple(map(str.encode, _NEEDLES))
         """Bytes of which at least one stands in every serialized span that yields a fact."""
         self.record_needle: bytes = EVENT_EFFECTS_OBSERVED.encode()
         """Bytes that stand in every serialized log record that yields an observation."""
@@ -49,7 +82,7 @@ class Reader:
         is a ``Fault`` on its fact.
         """
         for read in _DIALECTS:
-            found = read(view, self._rules)
+            found = read(view, self.rules)
             if found is not None:
                 return found
         return None

@@ -24,7 +24,8 @@ class Rules:
 
     def __init__(self, settings: Settings) -> None:
         self._arms = tuple(settings.arms.items())
-        self._digest = settings.digest
+        self.digest = settings.digest
+        """Attributes that make the digest of runs that carry none."""
         self._purposes = settings.purposes
         self._runs = settings.runs
         self.keys = frozenset(
@@ -92,7 +93,7 @@ class Rules:
         """
         parts: dict[str, str] = {}
         faults: list[Fault] = []
-        for key in self._digest:
+        for key in self.digest:
             value = attributes.value(key, run_wide=True)
             if value is None:
                 continue

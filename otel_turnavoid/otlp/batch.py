@@ -17,6 +17,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Spans in the request, of whatever kind."""
     records: int = 0
     """Log records in the request, of whatever kind."""
+    conversations: int = 0
+    """Recorded conversations, each a run."""
     ignored: int = 0
     """Spans and records that are not about agents."""
     rejected: int = 0

@@ -1,4 +1,7 @@
-"""Recorded OTLP -> batches of facts: request bodies, and lines of the collector's file exporter."""
+"""Recorded files -> batches of facts.
+
+OTLP request bodies, lines of the collector's file exporter, and recorded conversations.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from typing import Any, Final, cast
 
 from google.protobuf.message import DecodeError
 
+from otel_turnavoid import conversations
 from otel_turnavoid._proto.turnavoid.v1.otlp_view_pb2 import LogsView
 from otel_turnavoid.dialects import Reader
 from otel_turnavoid.errors import InputError
@@ -25,7 +29,10 @@ from otel_turnavoid.otlp.wire import BYTES, FIXED32, FIXED64, VARINT, fields
 _GZIP: Final = b"\x1f\x8b"
 _SPACE: Final = b" \t\r\n"
 _OTHER_SIGNALS: Final = ("resourceMetrics", "resourceProfiles")
-_WANTED: Final = "want OTLP traces or logs: a protobuf body, a JSON object, or one per line"
+_WANTED: Final = (
+    "want OTLP traces or logs: a protobuf body, a JSON object, or one per line; or recorded"
+    " conversations"
+)
 
 _SPAN_FIELDS: Final = {(1, BYTES), (2, BYTES), (6, VARINT), (7, FIXED64), (8, FIXED64)}
 """Field numbers and wire types that a span has and a log record has not."""
@@ -34,11 +41,13 @@ _LOG_FIELDS: Final = {(1, FIXED64), (2, VARINT), (6, BYTES), (8, FIXED32), (11, 
 
 
 def read_files(paths: Iterable[str | Path], reader: Reader) -> Iterator[Batch]:
-    """Read recorded OTLP; ``-`` is standard input.
+    """Read recorded OTLP and conversations; ``-`` is standard input.
 
     Each file is one protobuf body or one JSON object (traces or logs, told by the content), or
     one JSON object per line, as the collector's file exporter writes it; any of these may be
     gzipped. Lines are read one at a time; lines of metrics and profiles are passed over.
+    A conversation is a JSON object, or one per line, or one of an array; see the room
+    ``conversations`` for what is known. A session log is read as a whole.
 
     Raises:
         InputError: A file cannot be read, or is of another kind; names the file, and the line.
@@ -117,6 +126,20 @@ def _is_logs(view: LogsView, name: str) -> bool:
 
 
 def _read_json(lines: Iterator[bytes], name: str, reader: Reader) -> Iterator[Batch]:
+    values = _decoded(lines, name)
+    file = _stem(name)
+    for number, (place, value) in enumerate(values, start=1):
+        if number == 1 and conversations.is_session(value):
+            yield _read_session([value, *(entry for _, entry in values)], name, file, reader)
+            return
+        if isinstance(value, list) and not conversations.is_messages(value):
+            yield from _read_array(value, place, file, reader)
+        else:
+            yield _read_value(value, place, file, number, reader)
+
+
+def _decoded(lines: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:
+    """Yield each JSON value and its place: one on each line, or one over all lines."""
     first = True
     for number, line in enumerate(lines, start=1):
         if not line.strip(_SPACE):
@@ -133,7 +156,12 @@ def _read_json(lines: Iterator[bytes], name: str, reader: Reader) -> Iterator[Ba
             value = _decode_whole(line + rest, place if is_line else name)
             place = name
         first = False
-        yield _read_value(value, place, reader)
+        yield place, value
+
+
+def _stem(name: str) -> str:
+    """Return the name of a file without its endings: it names what is recorded there."""
+    return Path(name).name.removesuffix(".gz").rsplit(".", 1)[0]
 
 
 def _decode_whole(body: bytes, place: str) -> Any:
@@ -143,7 +171,10 @@ def _decode_whole(body: bytes, place: str) -> Any:
         raise InputError(place, error.problem) from error
 
 
-def _read_value(value: Any, place: str, reader: Reader) -> Batch:
+def _read_value(value: Any, place: str, file: str, number: int, reader: Reader) -> Batch:
+    known = conversations.read_record(value, file, number, reader.rules)
+    if known is not None:
+        return _conversation(known)
     if not isinstance(value, dict):
         kind = "a JSON array" if isinstance(value, list) else "a bare JSON value"
         raise InputError(place, f"holds {kind}; {_WANTED}")
@@ -157,3 +188,29 @@ def _read_value(value: Any, place: str, reader: Reader) -> Batch:
     if value and not any(signal in value for signal in _OTHER_SIGNALS):
         raise InputError(place, f"has neither resourceSpans nor resourceLogs; {_WANTED}")
     return Batch()
+
+
+def _read_array(values: list[Any], place: str, file: str, reader: Reader) -> Iterator[Batch]:
+    """Read an array of conversations."""
+    for number, value in enumerate(values, start=1):
+        known = conversations.read_record(value, file, number, reader.rules)
+        if known is None:
+            raise InputError(place, f"holds a JSON array; {_WANTED}")
+        yield _conversation(known)
+
+
+def _read_session(entries: list[Any], name: str, file: str, reader: Reader) -> Batch:
+    if not all(isinstance(entry, dict) for entry in entries):
+        raise InputError(name, "a session log with a line that is no JSON object")
+    runs = conversations.read_session(entries, file)
+    facts = [fact for run in runs for fact in conversations.recorded(run, reader.rules).facts]
+    return Batch(facts=facts, conversations=len(runs))
+
+
+def _conversation(known: conversations.Recorded) -> Batch:
+    return Batch(
+        facts=known.facts,
+        observations=known.observations,
+        conversations=1 if known.facts else 0,
+        records=0 if known.facts else len(known.observations),
+    )

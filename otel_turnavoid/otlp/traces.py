@@ -47,7 +47,9 @@ def read_traces(body: bytes, reader: Reader, *, role: str | None = None) -> Batc
     """
     intake = Intake(role)
     try:
-        spans = _read(lazy.TracesView.FromString(body), reader, intake)
+        # Looked for in the whole body first: what is nowhere in it costs each span nothing.
+        needles = tuple(prefix for prefix in reader.prefixes if prefix in body)
+        spans = _read(lazy.TracesView.FromString(body), reader, needles, intake)
     except (DecodeError, UnicodeDecodeError) as error:
         raise InputError("traces request", f"not readable as OTLP protobuf: {error}") from error
     return Batch(
@@ -60,7 +62,7 @@ def read_traces(body: bytes, reader: Reader, *, role: str | None = None) -> Batc
     )
 
 
-def _read(view: lazy.TracesView, reader: Reader, intake: Intake) -> int:
+def _read(view: lazy.TracesView, reader: Reader, needles: tuple[bytes, ...], intake: Intake) -> int:
     """Read every span; return how many there were."""
     spans = 0
     attributes = attribute_reader(reader.wanted)
@@ -68,7 +70,7 @@ def _read(view: lazy.TracesView, reader: Reader, intake: Intake) -> int:
         resource: dict[str, Any] | None = None
         for scope_spans in resource_spans.scope_spans:
             spans += len(scope_spans.spans)
-            about_agents = _leave_others(scope_spans.spans, reader.prefixes, intake)
+            about_agents = _leave_others(scope_spans.spans, needles, intake)
             if not about_agents:
                 continue
             scope = lazy.ScopeView.FromString(b"".join(scope_spans.scope))
@@ -81,16 +83,14 @@ def _read(view: lazy.TracesView, reader: Reader, intake: Intake) -> int:
     return spans
 
 
-def _leave_others(
-    raws: Iterable[bytes], prefixes: tuple[bytes, ...], intake: Intake
-) -> list[bytes]:
-    """Return the spans that hold any of the prefixes; count the others, and check their ids."""
+def _leave_others(raws: Iterable[bytes], needles: tuple[bytes, ...], intake: Intake) -> list[bytes]:
+    """Return the spans that hold any of the needles; count the others, and check their ids."""
     about_agents = []
     others = 0
     for raw in raws:
-        # A loop of searches: one regular expression for all prefixes takes five times as long.
-        for prefix in prefixes:
-            if prefix in raw:
+        # A loop of searches: one regular expression for all needles takes five times as long.
+        for needle in needles:
+            if needle in raw:
                 about_agents.append(raw)
                 break
         else:
@@ -119,6 +119,7 @@ def _view(
         status_error=span.status.code == _ERROR,
         trace_state=span.trace_state,
         attributes=attributes.read(span.attributes),
+        dropped_attributes=span.dropped_attributes_count,
         scope=scope.name,
         scope_version=scope.version,
         resource=resource,

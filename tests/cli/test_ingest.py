@@ -201,3 +201,30 @@ def test_an_unreadable_configuration_key_is_one_line(ingest: Ingest, tmp_path: P
     assert done.exit_code == 2
     assert done.stderr.startswith("turnavoid ingest: processors.turnavoid.decision_wait: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_recorded_conversations_are_paired_as_the_configuration_says(
+    ingest: Ingest, tmp_path: Path
+) -> None:
+    ask, done = {"role": "user", "content": "Refund A-1."}, {"role": "assistant", "content": "Ok."}
+    runs = [
+        {"task_id": 1, "trial": 0, "reward": 1.0, "messages": [ask, done, done, done]},
+        {"task_id": 1, "trial": 1, "reward": 1.0, "messages": [ask, done]},
+    ]
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        "processors: {turnavoid: {accept: [declared, inferred], arms: {trial: {'0': control,"
+        " '1': {arm: exact-reuse, mechanism: exact-reuse, lifecycle: realized,"
+        " reason: exact-match}}}}}"
+    )
+
+    result = ingest("--config", str(config), runs=b"\n".join(json.dumps(r).encode() for r in runs))
+
+    assert result.exit_code == 0
+    assert result.stdout == (
+        "read     0 spans, 0 log records, 2 conversations; 0 not about agents, 0 refused\n"
+        "stored   6 facts, 2 observations; 0 known already\n"
+        "decided  1 pair, 0 control pairs; runs: 2 paired\n"
+        "turns    2 avoided, 0 withheld, 0 added\n"
+    )
+    assert [(pair["control"], pair["candidate"]) for pair in pairs()] == [("runs/1/0", "runs/1/1")]

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
 from otel_turnavoid.dialects import Reader, Refusal, SpanView
 from otel_turnavoid.judge.facts import Observation, SpanFact
 
@@ -40,6 +43,19 @@ OBSERVED = Observation(
 
 def test_a_span_observes_at_its_end_and_keeps_order_and_repetition() -> None:
     assert read(ATTRIBUTES) == OBSERVED
+
+
+@pytest.mark.parametrize(("stated", "ordered"), [(True, True), (False, False), (None, False)])
+def test_an_observer_may_declare_its_list_ordered(*, stated: bool | None, ordered: bool) -> None:
+    assert read({**ATTRIBUTES, "turnavoid.effects.ordered": stated}) == replace(
+        OBSERVED, ordered=ordered
+    )
+
+
+def test_what_is_no_boolean_declares_nothing_and_is_refused() -> None:
+    assert read({**ATTRIBUTES, "turnavoid.effects.ordered": "true"}) == Refusal(
+        "turnavoid.effects.observed: turnavoid.effects.ordered: want a boolean, got 'true'"
+    )
 
 
 def test_a_span_with_effects_is_an_observation_whatever_its_name() -> None:

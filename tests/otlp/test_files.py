@@ -164,7 +164,10 @@ def test_an_empty_file_is_a_request_without_telemetry(tmp_path: Path) -> None:
     assert list(read_files([path], Reader())) == [Batch()]
 
 
-WANTED = "want OTLP traces or logs: a protobuf body, a JSON object, or one per line"
+WANTED = (
+    "want OTLP traces or logs: a protobuf body, a JSON object, or one per line; or recorded"
+    " conversations"
+)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ class ScopeView(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class SpanView(_message.Message):
-    __slots__ = ("trace_id", "span_id", "trace_state", "parent_span_id", "name", "kind", "start_time_unix_nano", "end_time_unix_nano", "attributes", "status")
+    __slots__ = ("trace_id", "span_id", "trace_state", "parent_span_id", "name", "kind", "start_time_unix_nano", "end_time_unix_nano", "attributes", "dropped_attributes_count", "status")
     TRACE_ID_FIELD_NUMBER: _ClassVar[int]
     SPAN_ID_FIELD_NUMBER: _ClassVar[int]
     TRACE_STATE_FIELD_NUMBER: _ClassVar[int]
@@ -75,6 +75,7 @@ class SpanView(_message.Message):
     START_TIME_UNIX_NANO_FIELD_NUMBER: _ClassVar[int]
     END_TIME_UNIX_NANO_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_ATTRIBUTES_COUNT_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     trace_id: bytes
     span_id: bytes
@@ -85,8 +86,9 @@ class SpanView(_message.Message):
     start_time_unix_nano: int
     end_time_unix_nano: int
     attributes: _containers.RepeatedScalarFieldContainer[bytes]
+    dropped_attributes_count: int
     status: StatusView
-    def __init__(self, trace_id: _Optional[bytes] = ..., span_id: _Optional[bytes] = ..., trace_state: _Optional[str] = ..., parent_span_id: _Optional[bytes] = ..., name: _Optional[str] = ..., kind: _Optional[int] = ..., start_time_unix_nano: _Optional[int] = ..., end_time_unix_nano: _Optional[int] = ..., attributes: _Optional[_Iterable[bytes]] = ..., status: _Optional[_Union[StatusView, _Mapping]] = ...) -> None: ...
+    def __init__(self, trace_id: _Optional[bytes] = ..., span_id: _Optional[bytes] = ..., trace_state: _Optional[str] = ..., parent_span_id: _Optional[bytes] = ..., name: _Optional[str] = ..., kind: _Optional[int] = ..., start_time_unix_nano: _Optional[int] = ..., end_time_unix_nano: _Optional[int] = ..., attributes: _Optional[_Iterable[bytes]] = ..., dropped_attributes_count: _Optional[int] = ..., status: _Optional[_Union[StatusView, _Mapping]] = ...) -> None: ...
 
 class StatusView(_message.Message):
     __slots__ = ("code",)

@@ -1,0 +1,92 @@
+"""OpenLLMetry (Traceloop), old and new: ``traceloop.span.kind`` and ``llm.request.type``.
+
+Release 0.62 names operations as the GenAI conventions do; 0.47 says ``llm.request.type``
+instead. Workflows, agents and tools of the decorators carry ``traceloop.span.kind``; a task only
+links. The operation is believed first, and both before the one span that only its name tells.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from otel_turnavoid.dialects import genai, parts
+from otel_turnavoid.dialects.attributes import Attributes
+from otel_turnavoid.dialects.rules import Rules
+from otel_turnavoid.dialects.view import SpanView
+from otel_turnavoid.judge.facts import CallDetail, SpanFact, ToolDetail
+from otel_turnavoid.vocabulary import Entry, GenAI
+
+NAME: Final = "openllmetry"
+KIND: Final = "traceloop.span.kind"
+REQUEST_TYPE: Final = "llm.request.type"
+_ENTITY_NAME: Final = "traceloop.entity.name"
+_ASKS: Final = "gen_ai.completion.0.tool_calls.0.id"
+KEYS: Final = frozenset({KIND, REQUEST_TYPE, _ENTITY_NAME, _ASKS})
+"""Attribute keys that this dialect reads, beside those of the GenAI conventions."""
+
+_KINDS: Final = {"workflow": Entry.INVOKE, "agent": Entry.INVOKE, "tool": Entry.TOOL_TURN}
+_TYPES: Final = {"chat": Entry.LLM_CALL, "completion": Entry.LLM_CALL}
+_RESPONSES: Final = "openai.response"
+_OPENAI_SCOPES: Final = (
+    "opentelemetry.instrumentation.openai.v0",
+    "opentelemetry.instrumentation.openai.v1",
+)
+_ANTHROPIC_SCOPE: Final = "opentelemetry.instrumentation.anthropic"
+_STREAM_ORDER: Final = (GenAI.USAGE_OUTPUT_TOKENS, GenAI.RESPONSE_MODEL)
+
+
+def read(view: SpanView, rules: Rules) -> SpanFact | None:
+    """Return the fact of a span that carries one of the marks of these instrumentations."""
+    given = view.attributes
+    responses = view.name == _RESPONSES and view.scope in _OPENAI_SCOPES
+    anthropic = view.scope == _ANTHROPIC_SCOPE and genai.speaks(view)
+    if not (KIND in given or REQUEST_TYPE in given or responses or anthropic):
+        return None
+    attributes = Attributes(given, view.resource)
+    operation = attributes.text(GenAI.OPERATION_NAME)
+    if operation is not None:
+        entry = genai.ENTRIES.get(operation)
+    elif KIND in given:
+        entry = _KINDS.get(attributes.text(KIND) or "")
+    elif REQUEST_TYPE in given:
+        entry = _TYPES.get(attributes.text(REQUEST_TYPE) or "")
+    else:
+        entry = Entry.LLM_CALL if responses else None
+    return parts.fact(
+        view,
+        attributes,
+        rules,
+        dialect=NAME,
+        entry=entry,
+        invoke=parts.invoke_detail(attributes) if entry is Entry.INVOKE else None,
+        call=_call(view, attributes) if entry is Entry.LLM_CALL else None,
+        tool=_tool(attributes) if entry is Entry.TOOL_TURN else None,
+    )
+
+
+def _call(view: SpanView, attributes: Attributes) -> CallDetail:
+    said = parts.call_detail(attributes)
+    if _adds_up_output(view):
+        usage = msgspec.structs.replace(said.usage, output=None)
+        said = msgspec.structs.replace(said, usage=usage)
+    return msgspec.structs.replace(said, asks=said.asks or attributes.text(_ASKS))
+
+
+def _adds_up_output(view: SpanView) -> bool:
+    """Tell a streamed call of Anthropic's, of which the output tokens are unknown.
+
+    The figure is the sum of those of the stream's first and last event, which both count from
+    the start. Nothing but the order of attributes tells such a span: a stream's usage is set
+    before the response model.
+    """
+    if view.scope != _ANTHROPIC_SCOPE:
+        return False
+    order = [key for key in view.attributes if key in _STREAM_ORDER]
+    return order == list(_STREAM_ORDER)
+
+
+def _tool(attributes: Attributes) -> ToolDetail:
+    said = parts.tool_detail(attributes)
+    return msgspec.structs.replace(said, name=said.name or attributes.text(_ENTITY_NAME))
