@@ -201,6 +201,14 @@ class Rejection(Word):
     RUN_ID_REUSED = "run-id-reused"
 
 
+class Comparison(Word):
+    """In what two compared runs differ by leave of the configuration (`turnavoid.comparison`)."""
+
+    CROSS_MODEL = "cross-model"
+    CROSS_INSTRUMENTATION = "cross-instrumentation"
+    CROSS_BOTH = "cross-both"
+
+
 class Outcome(Word):
     """Where a run stands (``turnavoid runs``)."""
 
@@ -292,6 +300,7 @@ class Attr:
     INVOKE_LLM_CALLS: Final = "turnavoid.invoke.llm_calls"
     INVOKE_TOOL_TURNS: Final = "turnavoid.invoke.tool_turns"
     INVOKE_ENTRIES: Final = "turnavoid.invoke.entries"
+    INVOKE_IMPAIRED: Final = "turnavoid.invoke.impaired"
     TURN_DISPOSITION: Final = "turnavoid.turn.disposition"
     CALL_ATTEMPT: Final = "turnavoid.call.attempt"
     CALL_INPUT_DIGEST: Final = "turnavoid.call.input_digest"
@@ -306,10 +315,12 @@ class Attr:
     RETAINED_LATENCY_REDUCED_MS: Final = "turnavoid.retained.latency_reduced_ms"
     OBSERVER_ID: Final = "turnavoid.observer.id"
     EFFECTS_LABELS: Final = "turnavoid.effects.labels"
+    EFFECTS_ORDERED: Final = "turnavoid.effects.ordered"
 
     # Only on what this package publishes.
     EVIDENCE: Final = "turnavoid.evidence"
     WITHHELD_CAUSE: Final = "turnavoid.withheld.cause"
+    COMPARISON: Final = "turnavoid.comparison"
     OUTCOME: Final = "turnavoid.outcome"
     SIDE: Final = "turnavoid.side"
     COMPONENT: Final = "turnavoid.component"
@@ -331,6 +342,8 @@ class GenAI:
     RESPONSE_FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
     TOOL_NAME: Final = "gen_ai.tool.name"
     TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+    TOOL_CALL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
+    TOOL_CALL_RESULT: Final = "gen_ai.tool.call.result"
     INPUT_MESSAGES: Final = "gen_ai.input.messages"
     OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
     USAGE_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
@@ -384,6 +397,7 @@ class Instrument(NamedTuple):
 
 
 _ARMED: Final = (Attr.ARM, Attr.VARIANT, Attr.EVIDENCE)
+_PAIRED: Final = (*_ARMED, Attr.COMPARISON)
 _BATCH: Final = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0)
 
 
@@ -403,7 +417,7 @@ class Metric:
         Account.TURNS,
         Kind.COUNTER,
         "{turn}",
-        (*_ARMED, Attr.MECHANISM),
+        (*_PAIRED, Attr.MECHANISM),
         "Model turns that a candidate did without, proven and with equal observed effects.",
     )
     TURNS_WITHHELD: Final = Instrument(
@@ -411,7 +425,7 @@ class Metric:
         Account.TURNS,
         Kind.COUNTER,
         "{turn}",
-        (*_ARMED, Attr.WITHHELD_CAUSE),
+        (*_PAIRED, Attr.WITHHELD_CAUSE),
         "Model turns a candidate did without that earn nothing, by the first cause.",
     )
     TURNS_ADDED: Final = Instrument(
@@ -419,7 +433,7 @@ class Metric:
         Account.TURNS,
         Kind.COUNTER,
         "{turn}",
-        _ARMED,
+        _PAIRED,
         "Model turns that a candidate needed beyond its control.",
     )
     PAIRS_DECIDED: Final = Instrument(
@@ -427,7 +441,7 @@ class Metric:
         Account.TURNS,
         Kind.COUNTER,
         "{pair}",
-        (*_ARMED, Attr.LIFECYCLE),
+        (*_PAIRED, Attr.LIFECYCLE),
         "Pairs of a control and a candidate run with a final verdict.",
     )
     RUNS_OBSERVED: Final = Instrument(
@@ -443,7 +457,7 @@ class Metric:
         Account.TURNS,
         Kind.COUNTER,
         "{verdict}",
-        _ARMED,
+        _PAIRED,
         "Final verdicts that evidence arriving later speaks against; they stay as they are.",
     )
     RETAINED_CHEAPER: Final = Instrument(
@@ -451,7 +465,7 @@ class Metric:
         Account.RETAINED,
         Kind.COUNTER,
         "{turn}",
-        _ARMED,
+        _PAIRED,
         "Pairs whose candidate kept a turn and made it cheaper; never an avoided turn.",
     )
     RETAINED_TOKENS: Final = Instrument(
@@ -459,7 +473,7 @@ class Metric:
         Account.RETAINED,
         Kind.COUNTER,
         "{token}",
-        _ARMED,
+        _PAIRED,
         "Tokens that kept turns needed less, as the mechanism attributed them.",
     )
     RETAINED_LATENCY: Final = Instrument(
@@ -467,7 +481,7 @@ class Metric:
         Account.RETAINED,
         Kind.COUNTER,
         "s",
-        _ARMED,
+        _PAIRED,
         "Time that kept turns took less, as the mechanism attributed it.",
     )
     TOOLS_EXECUTED: Final = Instrument(
@@ -483,7 +497,7 @@ class Metric:
         Account.TOOLS,
         Kind.COUNTER,
         "{call}",
-        _ARMED,
+        _PAIRED,
         "Tool executions a candidate did without, where the pair has no withheld cause.",
     )
     TOOL_BATCH_SIZE: Final = Instrument(
@@ -517,7 +531,7 @@ class Metric:
         Account.EFFECTS,
         Kind.COUNTER,
         "{effect}",
-        _ARMED,
+        _PAIRED,
         "Required effects of the control that the observer saw in the candidate too.",
     )
     EFFECTS_SUPPRESSED: Final = Instrument(
@@ -525,7 +539,7 @@ class Metric:
         Account.EFFECTS,
         Kind.COUNTER,
         "{effect}",
-        _ARMED,
+        _PAIRED,
         "Required effects of the control that the observer did not see in the candidate.",
     )
     WORK_DURATION: Final = Instrument(
@@ -565,7 +579,7 @@ class Metric:
         Account.WORK,
         Kind.UP_DOWN,
         "s",
-        (*_ARMED, Attr.BASIS),
+        (*_PAIRED, Attr.BASIS),
         "Control time less candidate time over decided pairs; net also less the overhead.",
     )
     SAVED_COST: Final = Instrument(
@@ -573,7 +587,7 @@ class Metric:
         Account.WORK,
         Kind.UP_DOWN,
         "{USD}",
-        (*_ARMED, Attr.BASIS),
+        (*_PAIRED, Attr.BASIS),
         "Control cost less candidate cost over decided pairs; net also less the overhead.",
     )
     NULL_AVOIDED: Final = Instrument(
@@ -581,7 +595,7 @@ class Metric:
         Account.NULL,
         Kind.COUNTER,
         "{turn}",
-        (Attr.EVIDENCE,),
+        (Attr.EVIDENCE, Attr.COMPARISON),
         "Turns 'avoided' between two equal control runs: chance, not a saving.",
     )
     NULL_ADDED: Final = Instrument(
@@ -589,7 +603,7 @@ class Metric:
         Account.NULL,
         Kind.COUNTER,
         "{turn}",
-        (Attr.EVIDENCE,),
+        (Attr.EVIDENCE, Attr.COMPARISON),
         "Turns 'added' between two equal control runs: chance, not a loss.",
     )
     NULL_PAIRS: Final = Instrument(
@@ -597,7 +611,7 @@ class Metric:
         Account.NULL,
         Kind.COUNTER,
         "{pair}",
-        (Attr.EVIDENCE,),
+        (Attr.EVIDENCE, Attr.COMPARISON),
         "Pairs of control runs of one input, first with second by start.",
     )
     TOKENS_USED: Final = Instrument(

@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("thorough", max_examples=2000)
+"""Twenty times the usual cases: ``pytest --hypothesis-profile thorough``."""
 
 SHARED = Path(__file__).parents[2] / "shared"
 

@@ -35,7 +35,7 @@ class Journal:
         self._own = own
         self._lock = threading.Lock()
         self._last = 0
-        self._contradicted: set[int] = set()
+        self._last_contradiction = 0
 
     def catch_up(self) -> None:
         """Fold what was decided before this process started.
@@ -74,10 +74,11 @@ class Journal:
             _logger.exception("decision %d cannot be published", number)
 
     def _fold_contradictions(self) -> None:
-        for number, pair in self._ledger.contradicted().items():
-            if number <= self._last and number not in self._contradicted:
-                self._contradicted.add(number)
-                self._totals.add_posting(contradiction(pair))
+        for order, number, pair in self._ledger.contradictions(after=self._last_contradiction):
+            if number > self._last:
+                return  # the verdict itself is read first, next time
+            self._last_contradiction = order
+            self._totals.add_posting(contradiction(pair))
 
 
 class Bell:

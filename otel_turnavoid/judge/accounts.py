@@ -7,7 +7,8 @@ is posted once, with the run's own outcome; comparisons are posted with the pair
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import NamedTuple
 
 from otel_turnavoid.judge.run import Run
@@ -18,6 +19,7 @@ from otel_turnavoid.vocabulary import (
     Arm,
     Attr,
     Basis,
+    Comparison,
     Component,
     Disposition,
     Evidence,
@@ -76,16 +78,29 @@ def known(settings: Settings) -> Iterator[Posting]:
         accepted = evidence in settings.accept
         for arm in Arm:
             yield from _known_of_run(arm, evidence)
-        for arm in CANDIDATE_ARMS:
-            yield from _known_of_pair(arm, evidence)
+        for arm, crossing in product(CANDIDATE_ARMS, _known_crossings(settings)):
+            labels = {**_armed(arm, None, evidence), **crossing}
+            yield from _known_of_pair(labels)
             if accepted:
-                yield from _known_credit(arm, evidence)
+                yield from _known_credit(labels)
         for outcome in Outcome:
             labels = {Attr.EVIDENCE: evidence, Attr.OUTCOME: outcome}
             yield _posting(Metric.RUNS_OBSERVED, labels, 0)
-        if accepted:
+        for crossing in _known_crossings(settings) if accepted else ():
             for instrument in (Metric.NULL_AVOIDED, Metric.NULL_ADDED, Metric.NULL_PAIRS):
-                yield _posting(instrument, {Attr.EVIDENCE: evidence}, 0)
+                yield _posting(instrument, {Attr.EVIDENCE: evidence, **crossing}, 0)
+
+
+def _known_crossings(settings: Settings) -> list[dict[str, str]]:
+    """Return the labels that tell series of pairs apart by what the configuration lets differ."""
+    found: list[dict[str, str]] = [{}]
+    if settings.any_model:
+        found.append({Attr.COMPARISON: Comparison.CROSS_MODEL})
+    if settings.any_instrumentation:
+        found.append({Attr.COMPARISON: Comparison.CROSS_INSTRUMENTATION})
+    if settings.any_model and settings.any_instrumentation:
+        found.append({Attr.COMPARISON: Comparison.CROSS_BOTH})
+    return found
 
 
 def _known_of_run(arm: Arm, evidence: Evidence) -> Iterator[Posting]:
@@ -110,8 +125,7 @@ def _known_of_run(arm: Arm, evidence: Evidence) -> Iterator[Posting]:
         yield _posting(Metric.TOKENS_USED, {**sided, Attr.TOKEN_TYPE: token_type}, 0)
 
 
-def _known_of_pair(arm: Arm, evidence: Evidence) -> Iterator[Posting]:
-    labels = _armed(arm, None, evidence)
+def _known_of_pair(labels: Mapping[str, str]) -> Iterator[Posting]:
     for instrument in (
         Metric.TURNS_ADDED,
         Metric.VERDICTS_CONTRADICTED,
@@ -131,8 +145,7 @@ def _known_of_pair(arm: Arm, evidence: Evidence) -> Iterator[Posting]:
             yield _posting(instrument, {**labels, Attr.BASIS: basis}, 0)
 
 
-def _known_credit(arm: Arm, evidence: Evidence) -> Iterator[Posting]:
-    labels = _armed(arm, None, evidence)
+def _known_credit(labels: Mapping[str, str]) -> Iterator[Posting]:
     yield _posting(Metric.TOOLS_AVOIDED, labels, 0)
     for mechanism in Mechanism:
         yield _posting(Metric.TURNS_AVOIDED, {**labels, Attr.MECHANISM: mechanism}, 0)
@@ -169,7 +182,9 @@ def _pair(pair: PairDecided) -> Iterator[Posting]:
 
 
 def _null(pair: NullDecided) -> Iterator[Posting]:
-    labels = {Attr.EVIDENCE: _evidence((pair.first, pair.second))}
+    labels: dict[str, str] = {Attr.EVIDENCE: pair.evidence}
+    if pair.comparison is not None:
+        labels[Attr.COMPARISON] = pair.comparison
     yield _posting(Metric.NULL_AVOIDED, labels, pair.avoided)
     yield _posting(Metric.NULL_ADDED, labels, pair.added)
     yield _posting(Metric.NULL_PAIRS, labels, 1)
@@ -212,7 +227,10 @@ def _pair_labels(pair: PairDecided) -> dict[str, str]:
     candidate = pair.candidate
     if candidate.arm is None:
         raise AssertionError("a run without an arm cannot stand in a pair")
-    return _armed(candidate.arm, candidate.variant, _evidence((pair.control, candidate)))
+    labels = _armed(candidate.arm, candidate.variant, pair.evidence)
+    if pair.comparison is not None:
+        labels[Attr.COMPARISON] = pair.comparison
+    return labels
 
 
 def _armed(arm: Arm, variant: str | None, evidence: Evidence) -> dict[str, str]:
@@ -220,12 +238,6 @@ def _armed(arm: Arm, variant: str | None, evidence: Evidence) -> dict[str, str]:
     if variant is not None:
         labels[Attr.VARIANT] = variant
     return labels
-
-
-def _evidence(runs: Iterable[Run]) -> Evidence:
-    """Return the weaker evidence: a pair is proven only if both its runs are."""
-    proven = all(run.evidence is Evidence.DECLARED for run in runs)
-    return Evidence.DECLARED if proven else Evidence.INFERRED
 
 
 def _side(arm: Arm) -> Side:

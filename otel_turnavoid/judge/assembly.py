@@ -10,13 +10,21 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-import msgspec
-
-from otel_turnavoid.digest import input_digest
-from otel_turnavoid.errors import DigestError
+from otel_turnavoid.judge.across import Across
 from otel_turnavoid.judge.attribution import stray_run_id
 from otel_turnavoid.judge.calls import Call, Tool, calls_of, tools_of
-from otel_turnavoid.judge.completeness import last_invoke, missing, outermost_invokes
+from otel_turnavoid.judge.checks import (
+    check_across,
+    check_declared,
+    check_end,
+    check_evidence,
+    check_facts,
+    check_identity,
+    check_said,
+    check_turns,
+    names_arm,
+)
+from otel_turnavoid.judge.completeness import last_invoke, outermost_invokes
 from otel_turnavoid.judge.facts import (
     InvokeDetail,
     Observation,
@@ -25,14 +33,15 @@ from otel_turnavoid.judge.facts import (
     Usage,
     resolved,
 )
+from otel_turnavoid.judge.findings import Findings
+from otel_turnavoid.judge.keying import key_of
 from otel_turnavoid.judge.observing import usable_observations
-from otel_turnavoid.judge.run import Key, Run
+from otel_turnavoid.judge.run import Run
 from otel_turnavoid.judge.settings import Settings
-from otel_turnavoid.judge.spans import SpanTree, by_time
-from otel_turnavoid.judge.turns import turns_of
+from otel_turnavoid.judge.spans import SpanTree
+from otel_turnavoid.judge.turns import ModelTurn, turns_of
 from otel_turnavoid.judge.work import batches_of, work_of
 from otel_turnavoid.vocabulary import (
-    Attr,
     Disposition,
     Entry,
     Evidence,
@@ -50,38 +59,24 @@ from otel_turnavoid.vocabulary import (
 _T = TypeVar("_T")
 
 
-class _Findings:
-    """What speaks against a run, for the judge and for people."""
-
-    def __init__(self) -> None:
-        self.rejections: set[Rejection] = set()
-        self.causes: set[WithheldCause] = set()
-        self.problems: list[str] = []
-
-    def reject(self, cause: Rejection, problem: str) -> None:
-        self.rejections.add(cause)
-        self.problems.append(problem)
-
-    def withhold(self, cause: WithheldCause, problem: str) -> None:
-        self.causes.add(cause)
-        self.problems.append(problem)
-
-
 def assemble(
     run_id: str,
     facts: Iterable[SpanFact],
     observations: Iterable[Observation],
     settings: Settings,
+    across: Across = Across(),  # noqa: B008 - immutable
 ) -> Run:
     """Return the run that these facts and observations make.
 
     ``facts`` are those that ``attribution`` gave to the run (or the strays of one trace, with
-    ``stray_run_id`` as the run id); ``observations`` all that name the run.
+    ``stray_run_id`` as the run id); ``observations`` all that name the run; ``across`` what the
+    spans of other runs say about it.
     """
     tree = SpanTree(map(resolved, facts))
-    findings = _Findings()
-    stray = run_id == stray_run_id(tree.facts[0].trace_id)
+    findings = Findings()
+    stray = run_id in {stray_run_id(fact.trace_id) for fact in tree.facts}
     calls, tools = calls_of(tree), tools_of(tree)
+    countable = not any(call.overwritten for call in calls)
     turns = turns_of(tree, calls)
     declared = any(fact.own for fact in tree.facts)
     outermost = outermost_invokes(tree) if declared else _root(tree)
@@ -97,21 +92,21 @@ def assemble(
     start_ns = min(fact.start_ns for fact in timed)
     end_ns = max(fact.end_ns for fact in timed)
 
-    _check_facts(tree, findings)
-    _check_identity(tree, outermost, findings)
-    if declared:
-        _check_declared(tree, outermost, calls, tools, findings)
-    elif Evidence.INFERRED not in settings.accept:
+    check_facts(tree, findings)
+    check_across(across, findings)
+    if not countable:
         findings.withhold(
             WithheldCause.COMPLETENESS_UNPROVEN,
-            "no Invoke declares counts; inferred evidence is not accepted by the configuration",
+            "calls wrote their attributes onto one span, each over those of the one before:"
+            " how many there were is unknown",
         )
-    if not ended:
-        what = "paused and did not go on" if last is not None else "its Invoke never arrived"
-        findings.withhold(WithheldCause.INCOMPLETE_RUN, f"the run has not ended: {what}")
-    elif state is not InvokeState.COMPLETED:
-        said = state.value if state is not None else "an unstated state"
-        findings.withhold(WithheldCause.RUN_NOT_COMPLETED, f"the run ended as {said}")
+    check_identity(tree, outermost, findings)
+    if declared:
+        check_declared(tree, outermost, calls, tools, findings)
+        check_turns(outermost, turns, findings)
+    evidence = Evidence.DECLARED if declared else Evidence.INFERRED
+    check_evidence(evidence, settings, findings)
+    check_end(state, ended=ended, seen=last is not None, findings=findings)
     usable, contradictory = usable_observations(observations, start_ns, end_ns, settings)
     for observer in contradictory:
         findings.withhold(
@@ -122,16 +117,16 @@ def assemble(
     speaking = outermost if declared else (*tree.facts, *outermost)
     said_by = _said([fact.invoke for fact in speaking if fact.invoke is not None])
     arm = _only(fact.arm for fact in tree.facts)
-    key = _key(tree, outermost, said_by, settings, findings)
-    _check_basis(said_by, findings)
+    key = key_of(tree, outermost, said_by, settings, findings)
+    check_said(said_by, arm, findings)
     if not stray:
-        if not _names_arm(tree) and (ended or not declared):
+        if not names_arm(tree) and (ended or not declared):
             findings.reject(Rejection.ARM_MISSING, "no span of the run names its arm")
         if arm is not None and key is None and (ended or last is not None):
             findings.reject(Rejection.DIGEST, "the run has an arm and no input digest")
     return Run(
         run_id=run_id,
-        evidence=Evidence.DECLARED if declared else Evidence.INFERRED,
+        evidence=evidence,
         arm=arm,
         variant=_only(fact.variant for fact in tree.facts),
         key=key,
@@ -143,14 +138,18 @@ def assemble(
         lifecycle=said_by.lifecycle or Lifecycle.UNKNOWN,
         reason=said_by.reason or Reason.UNKNOWN,
         decision_basis=-1 if said_by.decision_basis is None else said_by.decision_basis,
-        model_turns=sum(turn.committed for turn in turns) if declared or calls else None,
-        llm_calls=len(calls) if declared or calls else None,
-        tool_calls=_tool_calls(tree, tools, declared=declared),
+        model_turns=(
+            sum(turn.committed for turn in turns) if countable and (declared or calls) else None
+        ),
+        llm_calls=(
+            sum(call.attempts for call in calls) if countable and (declared or calls) else None
+        ),
+        tool_calls=_tool_calls(tree, calls, tools, declared=declared),
         usage=_usage(calls, declared=declared),
-        rejections=tuple(cause for cause in Rejection if cause in findings.rejections),
-        causes=tuple(cause for cause in WithheldCause if cause in findings.causes),
-        problems=tuple(findings.problems),
-        models=tuple(sorted({model for call in calls if (model := _compared_model(call))})),
+        rejections=findings.rejections,
+        causes=findings.causes,
+        problems=findings.problems,
+        models=_models(turns),
         scopes=tuple(sorted({fact.scope for fact in counted})),
         identities=tuple(sorted({(fact.service or "", fact.instance or "") for fact in counted})),
         observations=usable,
@@ -178,61 +177,6 @@ def _state(last: SpanFact | None, *, declared: bool) -> InvokeState | None:
     return InvokeState.FAILED if last.failed else stated or InvokeState.COMPLETED
 
 
-def _names_arm(tree: SpanTree) -> bool:
-    """Whether any span names an arm, rightly or in a spelling that was refused."""
-    return any(
-        fact.arm is not None or any(fault.attribute == Attr.ARM for fault in fact.faults)
-        for fact in tree.facts
-    )
-
-
-def _check_facts(tree: SpanTree, findings: _Findings) -> None:
-    for fact in tree.facts:
-        for fault in fact.faults:
-            findings.reject(fault.cause, f"span {fact.span_id}: {fault.attribute}: {fault.problem}")
-    for conflict in tree.conflicts:
-        findings.withhold(WithheldCause.CONFLICTING_EVIDENCE, conflict)
-    if any(fact.sampled for fact in tree.facts):
-        findings.withhold(WithheldCause.SAMPLED, "the trace state shows sampling")
-
-
-def _check_identity(tree: SpanTree, outermost: Sequence[SpanFact], findings: _Findings) -> None:
-    """Refuse a run id that two different runs carry."""
-    arms = {(fact.arm, fact.variant) for fact in tree.facts if fact.arm is not None}
-    digests = {fact.invoke.digest for fact in outermost if fact.invoke and fact.invoke.digest}
-    if len({arm for arm, _ in arms}) > 1:
-        named = ", ".join(sorted({arm.value for arm, _ in arms}))
-        findings.reject(Rejection.RUN_ID_REUSED, f"the run id stands for several arms: {named}")
-    elif len({variant for _, variant in arms if variant is not None}) > 1:
-        findings.reject(Rejection.RUN_ID_REUSED, "the run id stands for several variants")
-    if len(digests) > 1:
-        findings.reject(Rejection.RUN_ID_REUSED, "the run id stands for several input digests")
-
-
-def _check_declared(
-    tree: SpanTree,
-    outermost: Sequence[SpanFact],
-    calls: Sequence[Call],
-    tools: Sequence[Tool],
-    findings: _Findings,
-) -> None:
-    """Hold what arrived against what the last outermost Invoke declares."""
-    stated = [fact.invoke.counts for fact in outermost if fact.invoke and fact.invoke.counts]
-    if not stated:
-        if outermost:
-            findings.withhold(
-                WithheldCause.COMPLETENESS_UNPROVEN,
-                "the Invoke declares no counts, so nothing proves that all spans arrived",
-            )
-        return
-    if len(set(stated)) > 1:
-        findings.withhold(
-            WithheldCause.CONFLICTING_EVIDENCE, "two Invokes of the run declare different counts"
-        )
-    for problem in missing(tree, stated[-1], calls, tools):
-        findings.withhold(WithheldCause.INCOMPLETE_RUN, problem)
-
-
 def _said(invokes: Sequence[InvokeDetail]) -> InvokeDetail:
     """Return what the outermost Invokes say about the run: the last to say a thing is right.
 
@@ -252,59 +196,15 @@ def _said(invokes: Sequence[InvokeDetail]) -> InvokeDetail:
     return InvokeDetail(**said)
 
 
-def _check_basis(said: InvokeDetail, findings: _Findings) -> None:
-    """Refuse a decision that knew its own turn's result, also where two Invokes say so."""
-    turn_index, basis = said.turn_index or 0, said.decision_basis
-    if basis is not None and basis >= turn_index and Rejection.LEAKAGE not in findings.rejections:
-        problem = f"the decision knew turn {basis} and was made for turn {turn_index}"
-        findings.reject(Rejection.LEAKAGE, problem)
-
-
-def _key(
-    tree: SpanTree,
-    outermost: Sequence[SpanFact],
-    said: InvokeDetail,
-    settings: Settings,
-    findings: _Findings,
-) -> Key | None:
-    digest = said.digest
-    if digest is None and settings.digest:
-        digest = _configured_digest(tree, settings, findings)
-    if digest is None:
-        return None
-    facts = (*outermost, *tree.facts)
-    return Key(
-        experiment=next((fact.experiment for fact in facts if fact.experiment), ""),
-        digest=digest,
-        unit=next((fact.unit for fact in facts if fact.unit), ""),
-        turn_index=said.turn_index or 0,
-    )
-
-
-def _configured_digest(tree: SpanTree, settings: Settings, findings: _Findings) -> str | None:
-    """Make the digest from the attributes that the configuration names, each as first seen."""
-    named: dict[str, object] = {}
-    for attribute in settings.digest:
-        bearing = [fact for fact in tree.facts if attribute in fact.digest_parts]
-        if not bearing:
-            return None
-        first = min(bearing, key=by_time)
-        named[attribute] = msgspec.json.decode(first.digest_parts[attribute])
-    if all(value in ("", None, [], {}) for value in named.values()):
-        findings.reject(Rejection.DIGEST, "the attributes that make the digest are empty")
-        return None
-    try:
-        return input_digest(named)
-    except DigestError as error:
-        findings.reject(Rejection.DIGEST, str(error))
-        return None
-
-
-def _tool_calls(tree: SpanTree, tools: Sequence[Tool], *, declared: bool) -> int | None:
+def _tool_calls(
+    tree: SpanTree, calls: Sequence[Call], tools: Sequence[Tool], *, declared: bool
+) -> int | None:
     """Return the executions, or None: an instrumentation without tool spans cannot tell."""
-    agents = any(fact.entry is Entry.INVOKE for fact in tree.facts)
-    if not declared and not tools and not agents:
-        return None
+    if not declared and not tools:
+        agents = any(fact.entry is Entry.INVOKE for fact in tree.facts)
+        asked = any(call.fact.call is not None and call.fact.call.asks for call in calls)
+        if asked or not agents:
+            return None
     return sum(tool.executed for tool in tools)
 
 
@@ -326,8 +226,10 @@ def _usage(calls: Sequence[Call], *, declared: bool) -> Usage:
     return Usage(**sums)
 
 
-def _compared_model(call: Call) -> str | None:
-    return call.model if call.generated and call.purpose is Purpose.AGENT else None
+def _models(turns: Sequence[ModelTurn]) -> tuple[str, ...]:
+    """Return the models that made the committed turns, whatever their calls were called."""
+    generations = (call for turn in turns if turn.committed for call in turn.calls)
+    return tuple(sorted({call.model for call in generations if call.generated and call.model}))
 
 
 def _retained(facts: Sequence[SpanFact]) -> Retained | None:

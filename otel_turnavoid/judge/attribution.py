@@ -4,7 +4,8 @@ A span that carries a run id belongs to that run, whatever its trace. One that c
 belongs to the run of its nearest ancestor; an agent invocation without such an ancestor is the
 root of a run of its own (``trace:<trace id>/<span id>``). Where the chain of parents is broken
 by spans that were never stored, it belongs to the one agent span of its trace that contains it
-in time, if there is exactly one. Everything else is unattributed and never enters a pair.
+in time, if there is exactly one. Where another instrumentation shows the same call in another
+trace, it belongs where that one does. Everything else is unattributed and never enters a pair.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 from otel_turnavoid.judge.facts import SpanFact, resolved
 from otel_turnavoid.judge.spans import SpanTree
+from otel_turnavoid.judge.twins import bring_together
 from otel_turnavoid.vocabulary import Entry
 
 MADE_RUN_PREFIX = "trace:"
@@ -51,7 +53,8 @@ def attribute(facts: Iterable[SpanFact]) -> Attribution:
     """Sort facts into runs.
 
     The facts of a trace in which any fact lacks a run id must all be there: attribution looks
-    at the whole trace.
+    at the whole trace. So must be the traces that hold what one of its calls may be a copy of
+    (``twins.sought``) at the same time.
     """
     runs: dict[str, list[SpanFact]] = defaultdict(list)
     strays: dict[str, list[SpanFact]] = defaultdict(list)
@@ -74,6 +77,7 @@ def attribute(facts: Iterable[SpanFact]) -> Attribution:
                 runs[owner].append(fact)
             elif fact.entry in _COUNTED:
                 strays[trace_id].append(fact)
+    bring_together(runs, strays)
     return Attribution(dict(runs), dict(strays))
 
 

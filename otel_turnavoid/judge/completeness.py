@@ -60,11 +60,8 @@ def missing(
     yield from _differs("LlmCalls", counts.llm_calls, _declared(call_spans))
     yield from _differs("ToolTurns", counts.tool_turns, _declared(tool_spans))
     yield from _differs("entries", counts.entries, len(entries))
-    numbers = {fact.seq for fact in entries if fact.seq is not None}
-    lost = [number for number in range(min(counts.entries, 1 << 20)) if number not in numbers]
-    if lost:
-        shown = ", ".join(map(str, lost[:_SHOWN])) + (", …" if len(lost) > _SHOWN else "")
-        yield f"{len(lost)} sequence numbers never arrived: {shown}"
+    numbers = _numbers(tree)
+    yield from _lost(numbers, counts.entries)
     beyond = sorted(number for number in numbers if number >= counts.entries)
     if beyond:
         yield f"sequence number {beyond[-1]} is beyond the {counts.entries} declared entries"
@@ -73,6 +70,25 @@ def missing(
     undeclared = sum(1 for spans in shown_by if not _declared(spans))
     if undeclared:
         yield f"{undeclared} calls or tools inside the run were not declared by its Invoke"
+
+
+def gaps(tree: SpanTree) -> Iterator[str]:
+    """Yield what a run without declared counts lacks for certain: numbers below the last seen."""
+    numbers = _numbers(tree)
+    yield from _lost(numbers, max(numbers, default=0))
+
+
+def _numbers(tree: SpanTree) -> set[int]:
+    """Return the sequence numbers of the entries that arrived."""
+    entries = (fact for fact in tree.facts if fact.own and fact.entry is not None)
+    return {fact.seq for fact in entries if fact.seq is not None}
+
+
+def _lost(numbers: set[int], entries: int) -> Iterator[str]:
+    lost = [number for number in range(min(entries, 1 << 20)) if number not in numbers]
+    if lost:
+        shown = ", ".join(map(str, lost[:_SHOWN])) + (", …" if len(lost) > _SHOWN else "")
+        yield f"{len(lost)} sequence numbers never arrived: {shown}"
 
 
 def _differs(what: str, declared: int, seen: int) -> Iterator[str]:

@@ -60,6 +60,8 @@ class InvokeDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     kind: InvokeKind | None = None
     state: InvokeState | None = None
     counts: Counts | None = None
+    impaired: int | None = None
+    """Entries that the instrumentation itself says were not, or not wholly, recorded."""
     digest: str | None = None
     turn_index: int | None = None
     decision_basis: int | None = None
@@ -80,7 +82,13 @@ class CallDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     model: str | None = None
     """The model that answered, else the one that was asked."""
     response_id: str | None = None
+    asks: str | None = None
+    """Id of the first tool call that the answer asks for."""
     usage: Usage = Usage()
+    resends: int | None = None
+    """How often the client sent the request again within this span."""
+    overwritten: bool = False
+    """The span shows the last of an unknown number of calls, which all wrote onto it."""
 
 
 class ToolDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -139,6 +147,8 @@ class SpanFact(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Status ERROR, or an ``error.type``."""
     sampled: bool = False
     """The trace state shows that other traces of this kind were left out."""
+    dropped: int = 0
+    """Attributes that the sender's span limits left out."""
     run_id: str | None = None
     seq: int | None = None
     arm: Arm | None = None
@@ -169,6 +179,8 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     observer: str
     labels: tuple[str, ...]
     """Effect labels as sent, repetitions and order kept."""
+    ordered: bool = False
+    """The observer states that the effects happened in the order of the labels."""
     observed_ns: int
     service: str | None = None
     instance: str | None = None

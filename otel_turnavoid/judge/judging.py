@@ -8,11 +8,12 @@ independent observer saw the same required effects in both. Everything else stay
 from __future__ import annotations
 
 from otel_turnavoid.judge.facts import Observation
-from otel_turnavoid.judge.observing import effects, independent
+from otel_turnavoid.judge.observing import independent
+from otel_turnavoid.judge.ordering import compared_effects
 from otel_turnavoid.judge.run import Run
 from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.judge.verdict import NullDecided, PairDecided
-from otel_turnavoid.vocabulary import InvokeState, Lifecycle, WithheldCause
+from otel_turnavoid.vocabulary import Comparison, InvokeState, Lifecycle, WithheldCause
 
 
 def judge(control: Run, candidate: Run, settings: Settings) -> PairDecided:
@@ -22,16 +23,12 @@ def judge(control: Run, candidate: Run, settings: Settings) -> PairDecided:
         causes.add(WithheldCause.LIFECYCLE_NOT_REALIZED)
     if control.model_turns is None or candidate.model_turns is None:
         causes.add(WithheldCause.COMPLETENESS_UNPROVEN)
-    both_known = bool(control.models and candidate.models)
-    if both_known and control.models != candidate.models and not settings.any_model:
-        causes.add(WithheldCause.MODEL_MISMATCH)
-    if control.scopes != candidate.scopes and not settings.any_instrumentation:
-        causes.add(WithheldCause.INSTRUMENTATION_MISMATCH)
+    causes |= _mismatches(control, candidate, settings)
     observed = _observed(control, candidate, causes)
     for pair in observed:
         causes |= _compared(*pair, (control, candidate))
     before, after = _shown(observed) if observed else (_first(control), _first(candidate))
-    control_effects, candidate_effects = effects(before), effects(after)
+    control_effects, candidate_effects = compared_effects(before, after)
     preserved = len(set(control_effects) & set(candidate_effects)) if observed else 0
     turns = _difference(control, candidate)
     potential = max(turns, 0)
@@ -48,24 +45,60 @@ def judge(control: Run, candidate: Run, settings: Settings) -> PairDecided:
         candidate_effects=candidate_effects,
         preserved=preserved,
         suppressed=len(control_effects) - preserved if observed else 0,
+        comparison=_comparison(control, candidate, settings),
     )
 
 
-def judge_null(first: Run, second: Run) -> NullDecided:
+def judge_null(first: Run, second: Run, settings: Settings) -> NullDecided:
     """Return how far apart two control runs of one key are, signed both ways."""
     turns = _difference(first, second)
-    return NullDecided(first=first, second=second, avoided=max(turns, 0), added=max(-turns, 0))
+    return NullDecided(
+        first=first,
+        second=second,
+        avoided=max(turns, 0),
+        added=max(-turns, 0),
+        comparison=_comparison(first, second, settings),
+    )
 
 
-def comparable_null(first: Run, second: Run) -> bool:
-    """Whether two control runs say anything about noise: both completed, with known turns."""
-    return all(
+def comparable_null(first: Run, second: Run, settings: Settings) -> bool:
+    """Whether two control runs say anything about noise.
+
+    Both completed, with known turns, and alike in what two runs of a pair must be alike in.
+    """
+    return not _mismatches(first, second, settings) and all(
         run.ended
         and run.state is InvokeState.COMPLETED
         and not run.causes
         and run.model_turns is not None
         for run in (first, second)
     )
+
+
+def _other_models(control: Run, candidate: Run) -> bool:
+    """Whether the models differ; where one side states none, nothing shows that they do."""
+    return bool(control.models and candidate.models) and control.models != candidate.models
+
+
+def _mismatches(control: Run, candidate: Run, settings: Settings) -> set[WithheldCause]:
+    """Return in what two runs differ that the configuration does not let differ."""
+    found = set()
+    if _other_models(control, candidate) and not settings.any_model:
+        found.add(WithheldCause.MODEL_MISMATCH)
+    if control.scopes != candidate.scopes and not settings.any_instrumentation:
+        found.add(WithheldCause.INSTRUMENTATION_MISMATCH)
+    return found
+
+
+def _comparison(control: Run, candidate: Run, settings: Settings) -> Comparison | None:
+    """Return in what two runs differ that the configuration lets differ."""
+    models = settings.any_model and _other_models(control, candidate)
+    scopes = settings.any_instrumentation and control.scopes != candidate.scopes
+    if models and scopes:
+        return Comparison.CROSS_BOTH
+    if models:
+        return Comparison.CROSS_MODEL
+    return Comparison.CROSS_INSTRUMENTATION if scopes else None
 
 
 def _difference(control: Run, candidate: Run) -> int:
@@ -103,7 +136,7 @@ def _compared(before: Observation, after: Observation, runs: tuple[Run, Run]) ->
         causes.add(WithheldCause.NO_REQUIRED_EFFECTS)
     if not (independent(before, runs) and independent(after, runs)):
         causes.add(WithheldCause.OBSERVER_NOT_INDEPENDENT)
-    required, reached = set(effects(before)), set(effects(after))
+    required, reached = map(set, compared_effects(before, after))
     if required - reached:
         causes.add(WithheldCause.EFFECTS_SUPPRESSED)
     if reached - required:
@@ -113,8 +146,11 @@ def _compared(before: Observation, after: Observation, runs: tuple[Run, Run]) ->
 
 def _shown(observed: list[tuple[Observation, Observation]]) -> tuple[Observation, Observation]:
     """Return the observations that a verdict shows: the first that differ, else the first."""
-    differing = (pair for pair in observed if effects(pair[0]) != effects(pair[1]))
-    return next(differing, observed[0])
+    for before, after in observed:
+        required, reached = compared_effects(before, after)
+        if required != reached:
+            return before, after
+    return observed[0]
 
 
 def _first(run: Run) -> Observation | None:

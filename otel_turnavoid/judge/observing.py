@@ -36,10 +36,9 @@ def usable_observations(
 
 
 def _content(observation: Observation) -> Observation:
-    """Return what an observation says apart from when: order of labels means nothing."""
-    return msgspec.structs.replace(
-        observation, observed_ns=0, labels=tuple(sorted(observation.labels))
-    )
+    """Return what an observation says apart from when; mostly, order of labels means nothing."""
+    labels = observation.labels if observation.ordered else tuple(sorted(observation.labels))
+    return msgspec.structs.replace(observation, observed_ns=0, labels=labels)
 
 
 def effects(observation: Observation | None) -> tuple[str, ...]:
@@ -48,17 +47,25 @@ def effects(observation: Observation | None) -> tuple[str, ...]:
     >>> effects(Observation(run_id="r", observer="o", labels=("b", "a", "b"), observed_ns=0))
     ('a', 'b', 'b#2')
     """
-    if observation is None:
-        return ()
-    marked: set[str] = set(observation.labels)
-    for label, times in sorted(Counter(observation.labels).items()):
+    return () if observation is None else tuple(sorted(told_apart(observation.labels)))
+
+
+def told_apart(labels: Sequence[str]) -> list[str]:
+    """Return the labels in their order, repetitions marked so that no two are the same."""
+    given = set(labels)
+    marked: set[str] = set(labels)
+    names: dict[str, list[str]] = {}
+    for label, times in sorted(Counter(labels).items()):
+        names[label] = [label]
         number = 1
         for _ in range(times - 1):
             number += 1
             while f"{label}#{number}" in marked:
                 number += 1
             marked.add(f"{label}#{number}")
-    return tuple(sorted(marked))
+            names[label].append(f"{label}#{number}")
+    following = {label: iter(names[label]) for label in given}
+    return [next(following[label]) for label in labels]
 
 
 def independent(observation: Observation, runs: Sequence[Run]) -> bool:

@@ -9,32 +9,60 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from otel_turnavoid.judge.run import Run
 from otel_turnavoid.vocabulary import Arm
 
 Decided = Collection[tuple[str, str]]
 
 
-class Pairs(NamedTuple):
+class Entrant(Protocol):
+    """What pairing looks at: a run, or the little that a store keeps at hand of it."""
+
+    @property
+    def run_id(self) -> str:
+        """Its identity."""
+
+    @property
+    def start_ns(self) -> int:
+        """When it began."""
+
+    @property
+    def arm(self) -> Arm | None:
+        """On which side it stands."""
+
+    @property
+    def variant(self) -> str | None:
+        """Which of several candidates of one arm."""
+
+    @property
+    def pairable(self) -> bool:
+        """Whether it can stand in a pair."""
+
+
+EntrantT = TypeVar("EntrantT", bound=Entrant)
+
+
+class Pairs(NamedTuple, Generic[EntrantT]):
     """What can be compared among the runs of one key."""
 
-    candidates: list[tuple[Run, Run]]
+    candidates: list[tuple[EntrantT, EntrantT]]
     """Control and candidate."""
-    null: list[tuple[Run, Run]]
+    null: list[tuple[EntrantT, EntrantT]]
     """Control and control."""
 
 
-def pair(runs: Iterable[Run], decided: Decided = (), null_decided: Decided = ()) -> Pairs:
+def pair(
+    runs: Iterable[EntrantT], decided: Decided = (), null_decided: Decided = ()
+) -> Pairs[EntrantT]:
     """Return the pairs among the runs of one key that are not decided yet.
 
     ``decided`` and ``null_decided`` hold the run ids of final pairs: they stay together.
     """
-    controls: list[Run] = []
-    candidates: dict[tuple[Arm, str], list[Run]] = defaultdict(list)
+    controls: list[EntrantT] = []
+    candidates: dict[tuple[Arm, str], list[EntrantT]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: (run.start_ns, run.run_id)):
-        if run.rejections or run.arm is None or run.key is None:
+        if run.arm is None or not run.pairable:
             continue
         if run.arm is Arm.CONTROL:
             controls.append(run)
@@ -44,7 +72,7 @@ def pair(runs: Iterable[Run], decided: Decided = (), null_decided: Decided = ())
     grouped = {run.run_id for group in candidates.values() for run in group}
     # A candidate that was refused after its verdict keeps its control, whatever its arm was.
     kept = {control for control, candidate in decided if candidate not in grouped}
-    found: list[tuple[Run, Run]] = []
+    found: list[tuple[EntrantT, EntrantT]] = []
     for _, group in sorted(candidates.items()):
         taken = kept | {candidate_of[run.run_id] for run in group if run.run_id in candidate_of}
         free = [run for run in controls if run.run_id not in taken]

@@ -107,7 +107,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
     """The same for people: what was refused, missing or contradictory, a line each."""
     models: tuple[str, ...]
-    """Models of the committed ``agent`` calls, sorted."""
+    """Models of the generations that made committed turns, sorted."""
     scopes: tuple[str, ...]
     """Instrumentation scopes of the facts, sorted."""
     identities: tuple[tuple[str, str], ...]
@@ -121,6 +121,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Speculative calls and tools by disposition."""
     agent: str | None
     trace_ids: tuple[str, ...]
+
+    @property
+    def pairable(self) -> bool:
+        """Whether it can stand in a pair: it names its arm and key, and nothing was refused."""
+        return self.arm is not None and self.key is not None and not self.rejections
 
     @property
     def whole(self) -> bool:

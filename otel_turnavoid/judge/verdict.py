@@ -11,7 +11,7 @@ from typing import Union
 import msgspec
 
 from otel_turnavoid.judge.run import Run
-from otel_turnavoid.vocabulary import Outcome, WithheldCause
+from otel_turnavoid.vocabulary import Comparison, Evidence, Outcome, WithheldCause
 
 
 class PairDecided(msgspec.Struct, frozen=True, kw_only=True, tag="pair"):
@@ -34,6 +34,13 @@ class PairDecided(msgspec.Struct, frozen=True, kw_only=True, tag="pair"):
     """Effect labels, sorted, repetitions marked ``#2``, ``#3``…"""
     preserved: int
     suppressed: int
+    comparison: Comparison | None = None
+    """In what the runs differ by leave of the configuration: a series of its own."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """The weaker of the two runs': a pair is proven only if both are."""
+        return _weaker(self.control, self.candidate)
 
 
 class NullDecided(msgspec.Struct, frozen=True, kw_only=True, tag="null"):
@@ -43,6 +50,13 @@ class NullDecided(msgspec.Struct, frozen=True, kw_only=True, tag="null"):
     second: Run
     avoided: int
     added: int
+    comparison: Comparison | None = None
+    """As of a pair with a candidate."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """As of a pair with a candidate."""
+        return _weaker(self.first, self.second)
 
 
 class RunDecided(msgspec.Struct, frozen=True, kw_only=True, tag="run"):
@@ -56,6 +70,11 @@ Decision = Union[PairDecided, NullDecided, RunDecided]
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder: msgspec.json.Decoder[Decision] = msgspec.json.Decoder(Decision)
+
+
+def _weaker(one: Run, other: Run) -> Evidence:
+    proven = one.evidence is other.evidence is Evidence.DECLARED
+    return Evidence.DECLARED if proven else Evidence.INFERRED
 
 
 def reference(decision: Decision) -> str:

@@ -13,6 +13,7 @@ from otel_turnavoid.vocabulary import (
     Arm,
     Attr,
     Basis,
+    Comparison,
     Component,
     Disposition,
     Evidence,
@@ -31,6 +32,7 @@ from otel_turnavoid.vocabulary import (
 LABEL_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     Attr.ARM: tuple(Arm),
     Attr.BASIS: tuple(Basis),
+    Attr.COMPARISON: tuple(Comparison),
     Attr.COMPONENT: tuple(Component),
     Attr.EVIDENCE: tuple(Evidence),
     Attr.LIFECYCLE: tuple(Lifecycle),

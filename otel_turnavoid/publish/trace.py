@@ -249,7 +249,11 @@ def _lifecycle(pair: PairDecided, *, alike: bool) -> Lifecycle:
     lifecycle = pair.candidate.lifecycle
     if pair.candidate.model_turns is None or pair.control.model_turns is None:
         return Lifecycle.UNKNOWN
-    if lifecycle is not Lifecycle.REALIZED or not pair.causes:
+    if lifecycle is not Lifecycle.REALIZED:
+        return lifecycle
+    if pair.comparison is not None:
+        return Lifecycle.UNKNOWN  # v1 has one series for each arm, and that is not this pair's
+    if not pair.causes:
         return lifecycle
     shown_by_effects = _CAUSES_OF_V1.issuperset(pair.causes) and not alike
     return lifecycle if shown_by_effects else Lifecycle.UNKNOWN

@@ -21,10 +21,11 @@ from otel_turnavoid.judge.facts import Observation, SpanFact, encode, encode_evi
 from otel_turnavoid.judge.run import Run
 from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.judge.verdict import Decision, PairDecided
-from otel_turnavoid.store import schema
+from otel_turnavoid.store import reading, schema, twins
 from otel_turnavoid.store.deciding import Deciding
 from otel_turnavoid.store.engine import Database, upsert
 from otel_turnavoid.store.migrations import migrate
+from otel_turnavoid.store.reading import Material, Record, RunLine
 from otel_turnavoid.vocabulary import Outcome
 
 DEFAULT_URL: Final = "sqlite:///turnavoid.db"
@@ -42,11 +43,14 @@ class Added(NamedTuple):
     duplicates: int
 
 
-class RunLine(NamedTuple):
-    """One run and where it stands."""
+class Contradiction(NamedTuple):
+    """One verdict that evidence which came later speaks against; it stays as it is."""
 
-    run: Run
-    outcome: Outcome
+    order: int
+    """The first of the ledger is 1, and so on."""
+    number: int
+    """Id of the decision."""
+    pair: PairDecided
 
 
 @final_class
@@ -110,6 +114,7 @@ class Ledger:
             return Added(0, 0, 0)
         with self._database.write() as connection:
             spans = _take(connection, schema.spans, fact_rows)
+            twins.remember(connection, facts)
             seen = _take(connection, schema.observations, observation_rows)
             units = {_unit(row) for row in spans.new}
             units |= {_unit(row) for readings in spans.changed for row in readings}
@@ -145,27 +150,45 @@ class Ledger:
                 return
             after = page[-1].id
 
-    def contradicted(self) -> dict[int, PairDecided]:
-        """Return the verdicts that later evidence speaks against, by id of the decision."""
-        columns = schema.decisions.c
-        with self._database.read() as connection:
-            found = connection.execute(
-                select(columns.id, columns.body)
-                .where(columns.contradicted_ns.is_not(None))
-                .order_by(columns.id)
-            ).all()
-        decided = {number: verdict.decode(body) for number, body in found}
-        return {n: pair for n, pair in decided.items() if isinstance(pair, PairDecided)}
+    def contradictions(self, after: int = 0) -> Iterator[Contradiction]:
+        """Yield the verdicts that later evidence speaks against, in the order it was met.
 
-    def runs(self) -> Iterator[RunLine]:
-        """Yield every run, paired or not, by start; unattributed calls as a line per trace."""
+        From the first one with an ``order`` above ``after``.
+        """
+        columns = schema.decisions.c
+        while True:
+            with self._database.read() as connection:
+                page = connection.execute(
+                    select(columns.contradiction, columns.id, columns.body)
+                    .where(columns.contradiction > after)
+                    .order_by(columns.contradiction)
+                    .limit(_PAGE)
+                ).all()
+            for order, number, body in page:
+                decided = verdict.decode(body)
+                if isinstance(decided, PairDecided):
+                    yield Contradiction(order, number, decided)
+            if len(page) < _PAGE:
+                return
+            after = page[-1].contradiction
+
+    def contradicted(self) -> dict[int, PairDecided]:
+        """Return all of those, by id of the decision."""
+        found = {each.number: each.pair for each in self.contradictions()}
+        return dict(sorted(found.items()))
+
+    def runs(self, after: tuple[int, str] | None = None) -> Iterator[RunLine]:
+        """Yield every run, paired or not, by start; unattributed calls as a line per trace.
+
+        ``after``: start and id of the last run that is not wanted any more.
+        """
         columns = schema.runs.c
-        after: tuple[int, str] = (-(2**63), "")
+        last = (-(2**63), "") if after is None else after
         while True:
             with self._database.read() as connection:
                 page = connection.execute(
                     select(columns.start_ns, columns.run_id, columns.outcome, columns.body)
-                    .where(tuple_(columns.start_ns, columns.run_id) > after)
+                    .where(tuple_(columns.start_ns, columns.run_id) > last)
                     .order_by(columns.start_ns, columns.run_id)
                     .limit(_PAGE)
                 ).all()
@@ -173,7 +196,42 @@ class Ledger:
                 yield RunLine(msgspec.json.decode(row.body, type=Run), Outcome(row.outcome))
             if len(page) < _PAGE:
                 return
-            after = (page[-1].start_ns, page[-1].run_id)
+            last = (page[-1].start_ns, page[-1].run_id)
+
+    def run(self, run_id: str) -> RunLine | None:
+        """Return one run as last assembled; None where it was not, or not yet."""
+        with self._database.read() as connection:
+            return reading.run_line(connection, run_id)
+
+    def material(self, run_id: str) -> Material:
+        """Return everything known of one run: its facts today, and what names it."""
+        with self._database.read() as connection:
+            return reading.material(connection, run_id)
+
+    def record(self, number: int) -> Record | None:
+        """Return one decision of the journal by its id."""
+        with self._database.read() as connection:
+            return reading.record(connection, number)
+
+    def records_about(self, run_id: str) -> list[Record]:
+        """Return every decision about one run, in the order of the journal."""
+        with self._database.read() as connection:
+            return reading.records_about(connection, run_id)
+
+    def run_ids_of_trace(self, trace_id: str) -> list[str]:
+        """Return the ids of the runs that have spans in a trace, sorted."""
+        with self._database.read() as connection:
+            return reading.run_ids_of_trace(connection, trace_id)
+
+    def runs_with_digest(self, digest: str) -> list[RunLine]:
+        """Return some tens of runs of one input, whatever else their keys hold, by start."""
+        with self._database.read() as connection:
+            return reading.runs_with_digest(connection, digest)
+
+    def some_run_ids(self) -> list[str]:
+        """Return ids of the latest runs, some thousands at most: to find one that was meant."""
+        with self._database.read() as connection:
+            return reading.some_run_ids(connection)
 
     def sizes(self) -> dict[str, int]:
         """Return how many rows each table holds, for self-telemetry."""
@@ -199,6 +257,7 @@ def _span_row(fact: SpanFact) -> dict[str, Any]:
         "trace_id": fact.trace_id,
         "span_id": fact.span_id,
         "content": blake2b(evidence, digest_size=16).digest(),
+        "parent_id": fact.parent_id,
         "run_id": run_id,
         "body": body,
     }

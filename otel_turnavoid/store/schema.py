@@ -47,6 +47,7 @@ spans = Table(
     Column("trace_id", String(32), primary_key=True),
     Column("span_id", String(16), primary_key=True),
     Column("content", LargeBinary(16), primary_key=True),
+    Column("parent_id", String(16)),
     Column("run_id", String),
     Column("body", LargeBinary, nullable=False),
     Index("turnavoid_spans_run", "run_id", sqlite_where=text("run_id IS NOT NULL")),
@@ -57,6 +58,19 @@ spans = Table(
 In SQLite rows lie in the order of arrival: kept in the order of ids, as without a rowid, adding
 takes almost twice as long.
 """
+
+twins = Table(
+    "turnavoid_twins",
+    metadata,
+    Column("identity", String, primary_key=True),
+    Column("start_ns", BigInteger, primary_key=True, autoincrement=False),
+    Column("trace_id", String(32), primary_key=True),
+    Column("span_id", String(16), primary_key=True),
+    Column("end_ns", BigInteger, nullable=False),
+    Column("scope", String, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""By what copies of a call can be found in other traces (``judge.twins``); times as sent."""
 
 observations = Table(
     "turnavoid_observations",
@@ -84,6 +98,8 @@ runs = Table(
     Column("run_id", String, primary_key=True),
     Column("trace_id", String(32)),
     Column("pair_key", String),
+    Column("arm", String),
+    Column("variant", String),
     Column("start_ns", BigInteger, nullable=False),
     Column("arrived_ns", BigInteger, nullable=False),
     Column("ended_ns", BigInteger),
@@ -91,10 +107,12 @@ runs = Table(
     Column("settled", Boolean, nullable=False),
     Column("body", LargeBinary, nullable=False),
     Index("turnavoid_runs_key", "pair_key"),
+    Index("turnavoid_runs_start", "start_ns", "run_id"),
     Index("turnavoid_runs_trace", "trace_id"),
     Index("turnavoid_runs_open", "settled", "arrived_ns"),
 )
-"""Runs as last assembled. ``trace_id`` only where the run was made from one trace.
+"""Runs as last assembled. ``trace_id`` only where the run was made from one trace, ``arm`` only
+where it can stand in a pair: pairing reads no bodies.
 
 ``arrived_ns`` and ``ended_ns``: when its last new fact and the end of its Invoke arrived, by
 the processor's clock. ``settled``: the outcome is final.
@@ -120,10 +138,18 @@ decisions = Table(
     Column("second_run", String),
     Column("decided_ns", BigInteger, nullable=False),
     Column("contradicted_ns", BigInteger),
+    Column("contradiction", Integer),
     Column("body", LargeBinary, nullable=False),
     Index("turnavoid_decisions_key", "pair_key"),
     Index("turnavoid_decisions_first", "first_run"),
     Index("turnavoid_decisions_second", "second_run"),
+    Index(
+        "turnavoid_decisions_contradicted",
+        "contradiction",
+        unique=True,
+        sqlite_where=text("contradiction IS NOT NULL"),
+    ),
     sqlite_autoincrement=True,
 )
-"""The journal of final decisions; only ``contradicted_ns`` is ever set later."""
+"""The journal of final decisions. Only where evidence came later that speaks against one, it is
+told when and, in ``contradiction``, as which of all such decisions, counted from 1."""

@@ -15,6 +15,7 @@ from otel_turnavoid.judge.facts import Usage
 from otel_turnavoid.judge.run import Key, Run, Work
 from otel_turnavoid.judge.verdict import Decision, PairDecided
 from otel_turnavoid.publish.totals import Totals
+from otel_turnavoid.store.ledger import Contradiction
 from otel_turnavoid.vocabulary import (
     Arm,
     Evidence,
@@ -32,13 +33,17 @@ class FakeLedger:
 
     def __init__(self) -> None:
         self.journal: list[Decision] = []
-        self.spoken_against: set[int] = set()
+        self.spoken_against: list[int] = []
 
     def decisions(self, after: int = 0) -> Iterator[tuple[int, Decision]]:
         return iter(list(enumerate(self.journal, 1))[after:])
 
-    def contradicted(self) -> dict[int, Decision]:
-        return {number: self.journal[number - 1] for number in self.spoken_against}
+    def contradictions(self, after: int = 0) -> Iterator[Contradiction]:
+        return (
+            Contradiction(order, number, self.journal[number - 1])
+            for order, number in enumerate(self.spoken_against, 1)
+            if order > after
+        )
 
 
 @pytest.fixture
@@ -141,7 +146,7 @@ def test_what_is_new_is_folded_once(journal, ledger, totals, own):
 def test_a_contradiction_counts_once(journal, ledger, totals):
     ledger.journal = [pair()]
     journal.catch_up()
-    ledger.spoken_against = {1}
+    ledger.spoken_against = [1]
 
     journal.read_on()
     journal.read_on()

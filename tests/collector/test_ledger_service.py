@@ -8,11 +8,13 @@ from unittest import mock
 
 import grpc
 import pytest
+from click.testing import CliRunner
 from google.protobuf import json_format
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from otel_turnavoid._proto.turnavoid.v1 import ledger_pb2, ledger_pb2_grpc
+from otel_turnavoid.cli.main import main
 from otel_turnavoid.cli.pairs import pair_row
 from otel_turnavoid.cli.runs import run_row
 from otel_turnavoid.collector import ledger_service
@@ -182,6 +184,37 @@ def test_a_page_token_that_is_not_ours_is_invalid(stub, method, token):
     assert refusal(lambda: getattr(stub, method)(request)) == (
         grpc.StatusCode.INVALID_ARGUMENT,
         f"page_token: not a token of {method}",
+    )
+
+
+def test_an_explanation_is_what_the_command_prints(stub, send_pair, ledger_url):
+    send_pair("p")
+    decided(stub, 1)
+
+    explanation = stub.Explain(ledger_pb2.ExplainRequest(ids=["p-control", "p-reuse"]))
+
+    for option, said in (((), explanation.text), (("--json",), explanation.json + "\n")):
+        command = ["explain", "p-control", "p-reuse", "--ledger", ledger_url, *option]
+        assert CliRunner().invoke(main, command).stdout == said
+    assert "2 model turns avoided" in explanation.text
+
+
+def test_what_the_ledger_does_not_know_is_not_found(stub, send_pair):
+    send_pair("p")
+    decided(stub, 1)
+
+    code, message = refusal(lambda: stub.Explain(ledger_pb2.ExplainRequest(ids=["p-contro"])))
+
+    assert code is grpc.StatusCode.NOT_FOUND
+    assert message.startswith("no run, trace, pair or verdict 'p-contro' in ")
+    assert message.endswith("; near: 'p-control'")
+
+
+@pytest.mark.parametrize("ids", [[], ["a", "b", "c"]])
+def test_a_question_names_one_thing_or_a_pair(stub, ids):
+    assert refusal(lambda: stub.Explain(ledger_pb2.ExplainRequest(ids=ids))) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        f"ids: one, or the two run ids of a pair (got {len(ids)})",
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from otel_turnavoid.judge.across import Across
 from otel_turnavoid.judge.assembly import assemble
 from otel_turnavoid.judge.facts import (
     CallDetail,
@@ -282,5 +283,15 @@ def assembled() -> Callable[..., Run]:
         facts: Iterable[SpanFact], *observations: Observation, run_id: str = "k", **settings: Any
     ) -> Run:
         return assemble(run_id, facts, observations, Settings(**settings))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def assembled_across() -> Callable[..., Run]:
+    """The run that facts make, beside what other runs' spans say about it."""
+
+    def make(facts: Iterable[SpanFact], found: Across) -> Run:
+        return assemble("k", facts, (), Settings(), found)
 
     return make

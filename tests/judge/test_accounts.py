@@ -139,11 +139,11 @@ def test_two_controls(make_run) -> None:
     one, other = make_run("c0", Arm.CONTROL, 4), make_run("c1", Arm.CONTROL, 3)
     labels = {"turnavoid.evidence": "declared"}
 
-    assert posted(judge_null(one, other)) == [
+    assert posted(judge_null(one, other, Settings())) == [
         posting(Metric.NULL_AVOIDED, 1, labels),
         posting(Metric.NULL_PAIRS, 1, labels),
     ]
-    assert posted(judge_null(other, one)) == [
+    assert posted(judge_null(other, one, Settings())) == [
         posting(Metric.NULL_ADDED, 1, labels),
         posting(Metric.NULL_PAIRS, 1, labels),
     ]
@@ -189,6 +189,34 @@ def test_a_run_in_no_pair_is_observed_and_nothing_else(make_run, outcome, eviden
     assert posted(RunDecided(run=run, outcome=outcome)) == [
         posting(Metric.RUNS_OBSERVED, 1, {}, outcome=outcome.value, evidence=evidence.value)
     ]
+
+
+@pytest.mark.parametrize(
+    ("differs", "lets", "comparison"),
+    [
+        ({"models": ("other",)}, {"any_model": True}, "cross-model"),
+        ({"scopes": ("other",)}, {"any_instrumentation": True}, "cross-instrumentation"),
+    ],
+)
+def test_what_is_compared_although_it_differs_has_series_of_its_own(
+    make_run, differs, lets, comparison
+) -> None:
+    """Every series of such a pair, so that none of them is one of those without."""
+    control, other = make_run("c", Arm.CONTROL, 4, "a"), make_run("c1", Arm.CONTROL, 3, **differs)
+    candidate = make_run("k", Arm.EXACT_REUSE, 3, "a", tool_calls=1, **differs)
+    setting = Settings(**lets)
+
+    for decision in (judge(control, candidate, setting), judge_null(control, other, setting)):
+        found = [dict(each.labels) for each in postings(decision)]
+        assert found
+        assert {labels.get("turnavoid.comparison") for labels in found} == {comparison}
+
+
+def test_what_does_not_differ_has_no_series_of_its_own_whatever_may(make_run) -> None:
+    setting = Settings(any_model=True, any_instrumentation=True)
+    pair = judge(make_run("c", Arm.CONTROL, 4), make_run("k", Arm.EXACT_REUSE, 3), setting)
+
+    assert all("turnavoid.comparison" not in dict(each.labels) for each in postings(pair))
 
 
 def test_a_contradicted_verdict(make_run) -> None:
@@ -411,15 +439,21 @@ def test_known_series_hold_all_that_decisions_without_variants_post(make_run, da
             retained=data.draw(st.sampled_from([None, Retained(1, 1.0)])),
             batches=(Batch(1, 1),),
             speculation=(("committed", 1), ("discarded", 1), ("failed", 1)),
+            models=data.draw(st.sampled_from([("a",), ("b",)])),
+            scopes=data.draw(st.sampled_from([("one",), ("other",)])),
         )
 
     control, other = draw(Arm.CONTROL), draw(Arm.CONTROL)
     candidate = draw(data.draw(st.sampled_from([Arm.EXACT_REUSE, Arm.FUSED_BATCH])))
-    setting = Settings(accept=accept)
+    setting = Settings(
+        accept=accept,
+        any_model=data.draw(st.booleans()),
+        any_instrumentation=data.draw(st.booleans()),
+    )
     pair = judge(control, candidate, setting)
     decisions = [pair]
-    if comparable_null(control, other):
-        decisions.append(judge_null(control, other))
+    if comparable_null(control, other, setting):
+        decisions.append(judge_null(control, other, setting))
     decisions += [
         RunDecided(run=run, outcome=outcome)
         for run, outcome in product((control, candidate), Outcome)

@@ -614,3 +614,39 @@ def test_a_run_does_not_depend_on_the_order_of_its_facts(script, assembled, obse
     }
 
     assert len(encoded) == 1
+
+
+@pytest.mark.parametrize(
+    ("arm", "refused"), [(Arm.CONTROL, False), (Arm.EXACT_REUSE, True), (Arm.FUSED_BATCH, True)]
+)
+def test_control_is_no_mechanism_of_a_candidate(script, assembled, arm, refused) -> None:
+    run = assembled(script(arm=arm).turns(1).done(mechanism=Mechanism.CONTROL))
+
+    assert (run.rejections == (Rejection.VOCABULARY,)) is refused
+    assert run.pairable is not refused
+
+
+@pytest.mark.parametrize(
+    ("accept", "problems"),
+    [
+        ({Evidence.DECLARED}, ()),
+        ({Evidence.DECLARED, Evidence.INFERRED}, ()),
+        ({Evidence.INFERRED}, ("declared evidence is not accepted by the configuration",)),
+    ],
+)
+def test_the_configuration_says_which_evidence_counts(script, assembled, accept, problems) -> None:
+    run = assembled(script().turns(1).done(), accept=frozenset(accept))
+
+    assert run.problems == problems
+    assert run.whole is not bool(problems)
+
+
+def test_models_are_those_of_the_generations_that_made_committed_turns(script, assembled) -> None:
+    """Whatever they were called; failed and discarded attempts made no turn."""
+    run = script()
+    run.turn({"model": "lost", "disposition": Disposition.FAILED}, {"model": "asked"})
+    run.turn({"model": "guessed", "purpose": Purpose.SPECULATION})
+    run.turn({"model": "thrown away"}, says=Disposition.DISCARDED)
+    run.call(model="judge", purpose=Purpose.VALIDATION)
+
+    assert assembled(run.done()).models == ("asked", "guessed")

@@ -186,7 +186,7 @@ def test_copies_are_found_in_any_order(script) -> None:
 
 
 def test_what_copies_say_is_joined(script) -> None:
-    """A02: one layer has the tokens, the other the model."""
+    """A02: one layer has the tokens, the other the model. The inner one saw the answer itself."""
     run = script()
     outer = run.foreign(CALL, call=CallDetail(usage=Usage(input=7)), ms=100, start_ms=0)
     run.foreign(
@@ -200,7 +200,7 @@ def test_what_copies_say_is_joined(script) -> None:
 
     [call] = calls_of(SpanTree(run.spans))
 
-    assert (call.model, call.usage, call.cost_usd) == ("gemini", Usage(input=7, output=3), 0.5)
+    assert (call.model, call.usage, call.cost_usd) == ("gemini", Usage(input=9, output=3), 0.5)
 
 
 @pytest.mark.parametrize(

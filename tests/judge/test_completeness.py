@@ -129,6 +129,18 @@ def test_without_counts_nothing_is_proven(script, assembled) -> None:
     )
 
 
+def test_without_counts_a_gap_in_the_numbers_still_shows_that_something_is_lost(
+    script, assembled
+) -> None:
+    facts = script().turns(2).done(counts=None)
+    del facts[2]
+
+    run = assembled(facts)
+
+    assert run.causes == (*INCOMPLETE, *UNPROVEN)
+    assert "1 sequence numbers never arrived: 2" in run.problems
+
+
 def test_without_its_invoke_a_run_has_not_ended(script, assembled) -> None:
     [_, *rest] = script().turns(2).done()
 
@@ -140,6 +152,80 @@ def test_without_its_invoke_a_run_has_not_ended(script, assembled) -> None:
         ("the run has not ended: its Invoke never arrived",),
     )
     assert run.model_turns == 2
+
+
+# Turns that no call shows
+
+
+def test_a_committed_turn_beside_calls_that_are_not_in_it_proves_nothing(script, assembled) -> None:
+    """A control pads itself with turns; a candidate leaves calls of its turns unrecorded."""
+    run = script().turns(2)
+    run.turn()
+
+    found = assembled(run.done())
+
+    assert (found.causes, found.model_turns) == (UNPROVEN, 3)
+    assert found.problems == (
+        (
+            "1 committed AgentTurns hold none of the 2 declared calls; a turn in which no model"
+            " was asked is not committed"
+        ),
+    )
+
+
+def test_where_calls_are_never_instrumented_turns_are_believed(script, assembled) -> None:
+    run = script()
+    run.turn()
+    run.turn()
+
+    found = assembled(run.done())
+
+    assert (found.causes, found.model_turns) == ((), 2)
+
+
+@pytest.mark.parametrize("says", [Disposition.FAILED, Disposition.DISCARDED])
+def test_a_turn_without_calls_that_was_not_committed_pads_nothing(script, assembled, says) -> None:
+    run = script().turns(2)
+    run.turn(says=says)
+
+    assert assembled(run.done()).causes == ()
+
+
+def test_a_lost_call_is_a_lost_call_and_no_made_up_turn(script, assembled) -> None:
+    facts = script().turns(2).done()
+
+    assert assembled([fact for fact in facts if fact.seq != 2]).causes == INCOMPLETE
+
+
+# What the sender itself says is missing
+
+
+def test_attributes_dropped_from_one_of_our_spans_are_missing(script, assembled) -> None:
+    facts = script().turns(1).done()
+    facts[2] = replace(facts[2], dropped=3)
+
+    found = assembled(facts)
+
+    assert found.causes == INCOMPLETE
+    assert found.problems == (
+        f"span {facts[2].span_id}: 3 attributes were dropped by a span limit",
+    )
+
+
+def test_attributes_dropped_from_others_spans_are_theirs(script, assembled) -> None:
+    run = script()
+    turn = run.turn({})
+    run.foreign(Entry.LLM_CALL, run.spans[-1], start_ms=10, ms=10, dropped=9)
+    assert turn.own
+
+    assert assembled(run.done()).causes == ()
+
+
+def test_entries_that_were_not_wholly_recorded_are_missing(script, assembled) -> None:
+    found = assembled(script().turns(1).done(impaired=2))
+
+    assert found.causes == INCOMPLETE
+    assert found.problems == ("the Invoke says that 2 entries were not, or not wholly, recorded",)
 
 
 # Segments of a run that paused

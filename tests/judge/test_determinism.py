@@ -68,7 +68,9 @@ def verdicts(facts, observations, setting=SETTINGS) -> bytes:
     for _, members in sorted(keyed.items()):
         pairs = pair(members)
         decided += [judge(control, candidate, setting) for control, candidate in pairs.candidates]
-        decided += [judge_null(*both) for both in pairs.null if comparable_null(*both)]
+        decided += [
+            judge_null(*both, setting) for both in pairs.null if comparable_null(*both, setting)
+        ]
     return b"\n".join([*map(msgspec.json.encode, runs), *map(encode, decided)])
 
 
@@ -115,7 +117,7 @@ def test_there_is_something_to_decide(expected) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 def test_order_and_duplication_change_nothing(facts, observations, expected, data) -> None:
     seed = data.draw(st.randoms(use_true_random=False))
     some = [*facts, *seed.choices(facts, k=seed.randrange(40))]
@@ -127,7 +129,7 @@ def test_order_and_duplication_change_nothing(facts, observations, expected, dat
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples // 3, deadline=None)
 def test_splitting_changes_nothing(data) -> None:
     seed = data.draw(st.randoms(use_true_random=False))
     whole = [fact for body in TRACES for fact in read_traces(body, READER).facts]
@@ -140,7 +142,7 @@ def test_splitting_changes_nothing(data) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 2 // 3, deadline=None)
 def test_any_part_of_the_facts_can_be_judged(facts, observations, data) -> None:
     """Facts trickle in: whatever is there so far makes runs and verdicts, in any order alike."""
     seed = data.draw(st.randoms(use_true_random=False))
@@ -150,7 +152,7 @@ def test_any_part_of_the_facts_can_be_judged(facts, observations, data) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 2, deadline=None)
 def test_losing_facts_of_the_candidate_earns_nothing(script, observation, data) -> None:
     """No subset of a declared run's spans avoids more turns than the whole."""
     control = script("c", Arm.CONTROL).turns(3, tools=1).done()

@@ -19,7 +19,7 @@ from otel_turnavoid.judge.verdict import (
     encode,
     reference,
 )
-from otel_turnavoid.vocabulary import Arm, InvokeState, Lifecycle, Outcome, WithheldCause
+from otel_turnavoid.vocabulary import Arm, Evidence, InvokeState, Lifecycle, Outcome, WithheldCause
 
 Cause = WithheldCause
 EFFECTS = ("order:42=cancelled", "refund:42=19.90")
@@ -412,10 +412,10 @@ def test_the_configuration_may_judge_across_differences(pair, setting, cause) ->
 def test_two_controls_are_apart_by_chance(make_run, first, second, avoided, added) -> None:
     one, other = make_run("c0", Arm.CONTROL, first), make_run("c1", Arm.CONTROL, second)
 
-    assert judge_null(one, other) == NullDecided(
+    assert judge_null(one, other, Settings()) == NullDecided(
         first=one, second=other, avoided=avoided, added=added
     )
-    assert comparable_null(one, other)
+    assert comparable_null(one, other, Settings())
 
 
 @pytest.mark.parametrize(
@@ -432,8 +432,41 @@ def test_a_control_that_proves_nothing_says_nothing_about_noise(make_run, spoile
     good, bad = make_run("c0", Arm.CONTROL, 4), make_run("c1", Arm.CONTROL, 3)
     bad = replace(bad, **spoiled)
 
-    assert not comparable_null(good, bad)
-    assert not comparable_null(bad, good)
+    assert not comparable_null(good, bad, Settings())
+    assert not comparable_null(bad, good, Settings())
+
+
+@pytest.mark.parametrize(
+    ("differs", "lets"),
+    [
+        ({"models": ("other",)}, {"any_model": True}),
+        ({"scopes": ("other",)}, {"any_instrumentation": True}),
+    ],
+)
+def test_noise_does_not_mix_what_pairs_may_not(make_run, differs, lets) -> None:
+    one, other = make_run("c0", Arm.CONTROL, 4), make_run("c1", Arm.CONTROL, 3, **differs)
+
+    assert not comparable_null(one, other, Settings())
+    assert comparable_null(one, other, Settings(**lets))
+    assert judge_null(one, other, Settings(**lets)).comparison is not None
+
+
+@pytest.mark.parametrize("models", [(), ("other",)])
+def test_models_that_are_not_stated_differ_from_nothing(pair, models) -> None:
+    unknown = pair()
+    unknown.control = replace(unknown.control, models=())
+    unknown.candidate = replace(unknown.candidate, models=models)
+
+    assert unknown.judge().causes == ()
+
+
+@pytest.mark.parametrize("side", ["control", "candidate"])
+def test_a_pair_is_as_proven_as_the_weaker_of_its_runs(pair, side) -> None:
+    mixed = pair()
+    assert mixed.judge().evidence is Evidence.DECLARED
+    setattr(mixed, side, replace(getattr(mixed, side), evidence=Evidence.INFERRED))
+
+    assert mixed.judge().evidence is Evidence.INFERRED
 
 
 # Decisions as written down
@@ -443,7 +476,7 @@ def test_a_decision_is_read_back_as_it_was_written(pair, make_run) -> None:
     one, other = make_run("c0", Arm.CONTROL, 4), make_run("c1", Arm.CONTROL, 3)
     decisions = [
         pair().judge(),
-        judge_null(one, other),
+        judge_null(one, other, Settings()),
         RunDecided(run=one, outcome=Outcome.PAIRED),
     ]
 
@@ -454,5 +487,5 @@ def test_a_decision_is_known_by_its_runs(pair, make_run) -> None:
     one, other = make_run("c0", Arm.CONTROL, 4), make_run("c1", Arm.CONTROL, 3)
 
     assert reference(pair().judge()) == "pair c\nk"
-    assert reference(judge_null(one, other)) == "null c0\nc1"
+    assert reference(judge_null(one, other, Settings())) == "null c0\nc1"
     assert reference(RunDecided(run=one, outcome=Outcome.PAIRED)) == ("run c0")

@@ -441,7 +441,10 @@ FOREIGN = Metric.NULL_PAIRS._replace(name="turnavoid.foreign")
         ),
         (
             Posting(Metric.NULL_PAIRS, (*DECLARED, ("turnavoid.run.id", "r1")), 1),
-            "turnavoid.null.pairs: turnavoid.run.id is no label of it (labels: turnavoid.evidence)",
+            (
+                "turnavoid.null.pairs: turnavoid.run.id is no label of it"
+                " (labels: turnavoid.evidence, turnavoid.comparison)"
+            ),
         ),
         (
             Posting(Metric.TURNS_ADDED, REUSE[::-1], 1),

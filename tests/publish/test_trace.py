@@ -380,3 +380,14 @@ def test_rows_do_not_depend_on_the_order_of_the_decisions(data: st.DataObject) -
     shuffled = data.draw(st.permutations(decisions))
 
     assert trace_rows(shuffled) == trace_rows(decisions)
+
+
+def test_a_pair_of_a_series_of_its_own_is_no_credit_of_the_arm() -> None:
+    """v1 has one series for each arm; what is compared across models is not that one."""
+    settings = Settings(any_model=True)
+    pair = judge(run(), candidate(models=("model-2",)), settings)
+    report = fold(trace_rows([pair]))
+
+    assert pair.avoided == 2
+    (arm,) = [each for each in report.arms if each.arm == "exact-reuse"]
+    assert (arm.realized_turns_avoided, arm.withheld_turns) == (0, 2)

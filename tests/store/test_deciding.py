@@ -16,7 +16,7 @@ from otel_turnavoid.dialects import Reader
 from otel_turnavoid.judge.facts import InvokeDetail, SpanFact
 from otel_turnavoid.judge.settings import SECOND, Settings
 from otel_turnavoid.otlp import Batch, read_traces
-from otel_turnavoid.store import Ledger
+from otel_turnavoid.store import Ledger, standing
 from otel_turnavoid.testing import START_NS, run_spans
 from otel_turnavoid.vocabulary import Arm, Entry, Evidence, Lifecycle
 
@@ -369,6 +369,52 @@ class TestLateEvidence:
 
         assert bench.contradicted() == AVOIDED[:1]
 
+    def test_contradictions_are_numbered_as_they_are_met(
+        self, bench: Any, run: Make, seen: Make
+    ) -> None:
+        """Who follows them asks for what is new, and gets each once."""
+        for number in range(3):
+            control = run(f"c{number}", task=number)
+            candidate = run(f"k{number}", "fused-batch", task=number, turns=2)
+            bench.add(control, candidate, seen(f"c{number}"), seen(f"k{number}"), at=0)
+        bench.decide(1)
+        for number in (2, 0, 1):
+            bench.add(seen(f"k{number}", labels=[]), at=2 + number)
+            bench.decide(3 + number)
+            bench.reopen()
+        found = list(bench.ledger.contradictions())
+
+        assert [(each.order, each.pair.candidate.run_id) for each in found] == [
+            (1, "k2"),
+            (2, "k0"),
+            (3, "k1"),
+        ]
+        assert list(bench.ledger.contradictions(after=1)) == found[1:]
+        assert list(bench.ledger.contradictions(after=3)) == []
+        assert list(bench.ledger.contradicted()) == sorted(each.number for each in found)
+
+    @pytest.mark.parametrize("changed", [{"experiment": "b"}, {"unit": "u"}, {"variant": "b"}])
+    def test_a_run_whose_key_turns_out_another_contradicts_its_verdict(
+        self, bench: Any, c: Batch, k: Batch, seen: Make, changed: dict[str, str]
+    ) -> None:
+        """A span of another instrumentation arrives late and names what nothing named before."""
+        bench.add(c, k, seen("c"), seen("k"), at=0)
+        assert bench.decide(1) == AVOIDED
+        late = SpanFact(
+            trace_id="f" * 32,
+            span_id="f" * 16,
+            dialect="turnavoid",
+            scope="other",
+            start_ns=START_NS,
+            end_ns=START_NS,
+            run_id="k",
+            **changed,
+        )
+        bench.ledger.add([late], arrived_ns=bench_ns(2))
+
+        assert bench.decide(2 * WAIT) == []
+        assert bench.contradicted() == AVOIDED[:1]
+
     def test_evidence_that_agrees_contradicts_nothing(
         self, bench: Any, c: Batch, k: Batch, seen: Make
     ) -> None:
@@ -502,6 +548,41 @@ class TestOrder:
         assert bench.decide(1) == [("null", "c0", "c1", 1, 0)]
         bench.add(run("c3", start_ns=START_NS + 3), at=2)
         assert bench.decide(3) == [("null", "c2", "c3", 0, 0)]
+
+
+class TestManyRunsOfOneInput:
+    def test_only_runs_in_pairs_that_may_be_due_are_read(
+        self, bench: Any, run: Make, seen: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for number in range(20):
+            start_ns = START_NS + number
+            bench.add(run(f"c{number:02}", start_ns=start_ns), seen(f"c{number:02}"), at=0)
+            candidate = run(f"k{number:02}", "fused-batch", turns=2, start_ns=start_ns)
+            bench.add(candidate, seen(f"k{number:02}"), at=0)
+        bench.decide(1)
+        read: list[bytes] = []
+        plain = standing.decode_run
+
+        def counted(body: bytes) -> Any:
+            read.append(body)
+            return plain(body)
+
+        monkeypatch.setattr(standing, "decode_run", counted)
+        bench.add(run("c98", start_ns=START_NS + 98), seen("c98"), at=2)
+        bench.add(run("k99", "fused-batch", turns=2, start_ns=START_NS + 99), seen("k99"), at=2)
+
+        assert bench.decide(3)[0] == ("pair", "c98", "k99", 1, 0, None)
+        assert len(read) == 2
+
+    def test_waiting_for_quiet_reads_nothing(
+        self, bench: Any, c: Batch, k: Batch, seen: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench.add(c, k, seen("c"), seen("k"), at=0)
+        monkeypatch.setattr(standing, "decode_run", None)
+        assert bench.decide(0.1) == []
+        monkeypatch.undo()
+
+        assert bench.decide(0.5) == AVOIDED
 
 
 class TestRestarts:

@@ -150,6 +150,16 @@ def test_the_journal_goes_on_after_any_decision_over_many_pages(bench: Any) -> N
     assert list(bench.ledger.decisions(after=ids[-1])) == []
 
 
+def test_runs_go_on_after_any_run_over_many_pages(bench: Any) -> None:
+    bench.ledger.add([fact_of(number) for number in range(1, 1203)], arrived_ns=1)
+    bench.decide(0)
+    lines = list(bench.ledger.runs())
+    last = lines[600].run
+
+    assert list(bench.ledger.runs(after=(last.start_ns, last.run_id))) == lines[601:]
+    assert list(bench.ledger.runs(after=(2**62, ""))) == []
+
+
 def test_decide_returns_what_it_journals_in_order(
     bench: Any, run: MakeRun, seen: Callable[..., Batch]
 ) -> None:

@@ -1,0 +1,170 @@
+"""What speaks against a run by itself: each check adds to its findings (design section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from otel_turnavoid.judge.across import Across
+from otel_turnavoid.judge.calls import Call, Tool
+from otel_turnavoid.judge.completeness import gaps, missing
+from otel_turnavoid.judge.facts import InvokeDetail, SpanFact
+from otel_turnavoid.judge.findings import Findings
+from otel_turnavoid.judge.settings import Settings
+from otel_turnavoid.judge.spans import SpanTree
+from otel_turnavoid.judge.turns import ModelTurn
+from otel_turnavoid.vocabulary import (
+    CANDIDATE_ARMS,
+    Arm,
+    Attr,
+    Evidence,
+    InvokeState,
+    Mechanism,
+    Rejection,
+    WithheldCause,
+)
+
+_SHOWN = 4
+
+
+def check_facts(tree: SpanTree, findings: Findings) -> None:
+    """Hold against a run what its spans say wrongly, twice, or only in part."""
+    for fact in tree.facts:
+        for fault in fact.faults:
+            findings.reject(fault.cause, f"span {fact.span_id}: {fault.attribute}: {fault.problem}")
+    for conflict in tree.conflicts:
+        findings.withhold(WithheldCause.CONFLICTING_EVIDENCE, conflict)
+    for fact in tree.facts:
+        if fact.own and fact.dropped:
+            findings.withhold(
+                WithheldCause.INCOMPLETE_RUN,
+                f"span {fact.span_id}: {fact.dropped} attributes were dropped by a span limit",
+            )
+    if any(fact.sampled for fact in tree.facts):
+        findings.withhold(WithheldCause.SAMPLED, "the trace state shows sampling")
+
+
+def check_across(found: Across, findings: Findings) -> None:
+    """Hold against a run what the spans of other runs say about it."""
+    if found.claimed_by:
+        findings.withhold(
+            WithheldCause.CONFLICTING_EVIDENCE,
+            f"spans of this run are claimed by another one too: {_shown(found.claimed_by)}",
+        )
+    if found.inside:
+        findings.withhold(
+            WithheldCause.COMPLETENESS_UNPROVEN,
+            "another run began inside of this one, under an id of its own, and its turns are not"
+            f" in the count: {_shown(found.inside)}",
+        )
+
+
+def check_identity(tree: SpanTree, outermost: Sequence[SpanFact], findings: Findings) -> None:
+    """Refuse a run id that two different runs carry."""
+    arms = {(fact.arm, fact.variant) for fact in tree.facts if fact.arm is not None}
+    digests = {fact.invoke.digest for fact in outermost if fact.invoke and fact.invoke.digest}
+    if len({arm for arm, _ in arms}) > 1:
+        named = ", ".join(sorted({arm.value for arm, _ in arms}))
+        findings.reject(Rejection.RUN_ID_REUSED, f"the run id stands for several arms: {named}")
+    elif len({variant for _, variant in arms if variant is not None}) > 1:
+        findings.reject(Rejection.RUN_ID_REUSED, "the run id stands for several variants")
+    if len(digests) > 1:
+        findings.reject(Rejection.RUN_ID_REUSED, "the run id stands for several input digests")
+
+
+def check_declared(
+    tree: SpanTree,
+    outermost: Sequence[SpanFact],
+    calls: Sequence[Call],
+    tools: Sequence[Tool],
+    findings: Findings,
+) -> None:
+    """Hold what arrived against what the last outermost Invoke declares."""
+    invokes = [fact.invoke for fact in outermost if fact.invoke is not None]
+    impaired = sum(invoke.impaired or 0 for invoke in invokes)
+    if impaired:
+        findings.withhold(
+            WithheldCause.INCOMPLETE_RUN,
+            f"the Invoke says that {impaired} entries were not, or not wholly, recorded",
+        )
+    stated = [invoke.counts for invoke in invokes if invoke.counts]
+    if not stated:
+        if outermost:
+            findings.withhold(
+                WithheldCause.COMPLETENESS_UNPROVEN,
+                "the Invoke declares no counts, so nothing proves that all spans arrived",
+            )
+            for problem in gaps(tree):
+                findings.withhold(WithheldCause.INCOMPLETE_RUN, problem)
+        return
+    if len(set(stated)) > 1:
+        findings.withhold(
+            WithheldCause.CONFLICTING_EVIDENCE, "two Invokes of the run declare different counts"
+        )
+    for problem in missing(tree, stated[-1], calls, tools):
+        findings.withhold(WithheldCause.INCOMPLETE_RUN, problem)
+
+
+def check_turns(
+    outermost: Sequence[SpanFact], turns: Sequence[ModelTurn], findings: Findings
+) -> None:
+    """Hold it against a whole run if turns are said to be committed that no call shows.
+
+    Where no call is ever shown, turns are believed; beside shown calls they could be made up.
+    """
+    if WithheldCause.INCOMPLETE_RUN in findings.causes:
+        return
+    stated = [fact.invoke.counts for fact in outermost if fact.invoke and fact.invoke.counts]
+    calls = stated[-1].llm_calls if stated else 0
+    empty = sum(turn.committed and not turn.calls for turn in turns)
+    if calls and empty:
+        findings.withhold(
+            WithheldCause.COMPLETENESS_UNPROVEN,
+            f"{empty} committed AgentTurns hold none of the {calls} declared calls; a turn in which"
+            " no model was asked is not committed",
+        )
+
+
+def check_evidence(evidence: Evidence, settings: Settings, findings: Findings) -> None:
+    """Hold it against a run if the configuration does not accept its kind of evidence."""
+    if evidence not in settings.accept:
+        seen = "no Invoke declares counts; " if evidence is Evidence.INFERRED else ""
+        findings.withhold(
+            WithheldCause.COMPLETENESS_UNPROVEN,
+            f"{seen}{evidence} evidence is not accepted by the configuration",
+        )
+
+
+def check_end(state: InvokeState | None, *, ended: bool, seen: bool, findings: Findings) -> None:
+    """Hold it against a run if it has not ended, or not well; ``seen``: its Invoke arrived."""
+    if not ended:
+        what = "paused and did not go on" if seen else "its Invoke never arrived"
+        findings.withhold(WithheldCause.INCOMPLETE_RUN, f"the run has not ended: {what}")
+    elif state is not InvokeState.COMPLETED:
+        said = state.value if state is not None else "an unstated state"
+        findings.withhold(WithheldCause.RUN_NOT_COMPLETED, f"the run ended as {said}")
+
+
+def check_said(said: InvokeDetail, arm: Arm | None, findings: Findings) -> None:
+    """Refuse what the Invokes of a run cannot say together."""
+    turn_index, basis = said.turn_index or 0, said.decision_basis
+    leaks = basis is not None and basis >= turn_index
+    if leaks and Rejection.LEAKAGE not in findings.rejections:
+        problem = f"the decision knew turn {basis} and was made for turn {turn_index}"
+        findings.reject(Rejection.LEAKAGE, problem)
+    if arm in CANDIDATE_ARMS and said.mechanism is Mechanism.CONTROL:
+        findings.reject(
+            Rejection.VOCABULARY,
+            f"{Attr.MECHANISM}: {Mechanism.CONTROL} is no mechanism of the arm {arm}",
+        )
+
+
+def names_arm(tree: SpanTree) -> bool:
+    """Whether any span names an arm, rightly or in a spelling that was refused."""
+    return any(
+        fact.arm is not None or any(fault.attribute == Attr.ARM for fault in fact.faults)
+        for fact in tree.facts
+    )
+
+
+def _shown(run_ids: Sequence[str]) -> str:
+    return ", ".join(run_ids[:_SHOWN]) + (", …" if len(run_ids) > _SHOWN else "")
