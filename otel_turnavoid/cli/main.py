@@ -24,8 +24,10 @@ COMMANDS: Final = {
     "ingest": "Read recorded OTLP files into a ledger and decide.",
     "runs": "List every run in the ledger, paired or not.",
     "pairs": "List every decided pair with its verdict.",
+    "explain": "Say what was seen of a run or pair, what was decided, and why.",
     "report": "Show the report, or write the ledger as trace/v1 rows.",
     "replay": "Fold a trace/v1 file into the report.",
+    "observe": "Look at the outside world and send the effects of a run.",
 }
 """Name -> short help; ``otel_turnavoid.cli.<name>`` holds the click command ``command``."""
 

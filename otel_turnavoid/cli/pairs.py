@@ -60,6 +60,7 @@ def command(ledger_url: str | None, *, as_json: bool, with_null: bool) -> None:
 def pair_row(pair: PairDecided) -> dict[str, Any]:
     """Return a verdict as the design's JSON object."""
     candidate = pair.candidate
+    crossing = {} if pair.comparison is None else {"comparison": pair.comparison}
     return {
         "control": pair.control.run_id,
         "candidate": candidate.run_id,
@@ -68,7 +69,7 @@ def pair_row(pair: PairDecided) -> dict[str, Any]:
         "mechanism": candidate.mechanism,
         "lifecycle": candidate.lifecycle,
         "reason": candidate.reason,
-        "evidence": candidate.evidence,
+        "evidence": pair.evidence,
         "control_turns": pair.control.model_turns,
         "candidate_turns": candidate.model_turns,
         "potential": pair.potential,
@@ -76,6 +77,7 @@ def pair_row(pair: PairDecided) -> dict[str, Any]:
         "withheld": pair.withheld,
         "added": pair.added,
         "causes": list(pair.causes),
+        **crossing,
     }
 
 

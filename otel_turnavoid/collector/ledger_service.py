@@ -17,9 +17,10 @@ import msgspec
 from google.protobuf import json_format
 
 from otel_turnavoid._proto.turnavoid.v1 import ledger_pb2, ledger_pb2_grpc
-from otel_turnavoid.collector.answer import Refused, Trouble
+from otel_turnavoid.collector.answer import Refused, Trouble, shortened
 from otel_turnavoid.collector.grpc_receiver import abort
-from otel_turnavoid.errors import LedgerError
+from otel_turnavoid.errors import InputError, LedgerError
+from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.judge.verdict import PairDecided
 from otel_turnavoid.vocabulary import Outcome, TokenType
 
@@ -39,6 +40,9 @@ _CHUNK: Final = 100
 _POLL_S: Final = 1.0
 """How often a stream looks at the journal unasked: other processes decide too."""
 
+_MOST_IDS: Final = 2
+"""Ids that one question names: those of a pair."""
+
 _LAST_ID: Final = 2**63 - 1
 
 _Context = grpc.aio.ServicerContext[Any, Any]
@@ -57,8 +61,11 @@ class _Place(msgspec.Struct, array_like=True, frozen=True):
 class LedgerService(ledger_pb2_grpc.LedgerServiceServicer):
     """Answers from the ledger; holds nothing of it in memory between calls."""
 
-    def __init__(self, ledger: Ledger, bell: Bell, executor: Executor) -> None:
+    def __init__(
+        self, ledger: Ledger, bell: Bell, executor: Executor, settings: Settings | None = None
+    ) -> None:
         self._ledger = ledger
+        self._settings = settings or Settings()
         self._bell = bell
         self._executor = executor
         self._streams = 0
@@ -127,6 +134,33 @@ class LedgerService(ledger_pb2_grpc.LedgerServiceServicer):
         finally:
             self._streams -= 1
 
+    async def Explain(  # noqa: N802 - gRPC's name
+        self, request: ledger_pb2.ExplainRequest, context: _Context
+    ) -> ledger_pb2.Explanation:
+        """Return what was seen of a run, trace, pair or verdict, what was decided, and why."""
+        if not 1 <= len(request.ids) <= _MOST_IDS:
+            await _refuse(
+                context, f"ids: one, or the two run ids of a pair (got {len(request.ids)})"
+            )
+        found = await self._read(partial(self._explained, list(request.ids)), context)
+        if isinstance(found, str):
+            await context.abort(grpc.StatusCode.NOT_FOUND, shortened(found))
+        return found
+
+    def _explained(self, ids: list[str]) -> ledger_pb2.Explanation | str:
+        """Return the explanation, or why there is none."""
+        from otel_turnavoid.publish.explanation import explanation_json  # noqa: PLC0415 - rarely asked for
+        from otel_turnavoid.publish.explanation_text import explanation_text  # noqa: PLC0415
+        from otel_turnavoid.publish.inquiry import explain  # noqa: PLC0415
+
+        try:
+            explanation = explain(self._ledger, ids, self._settings)
+        except InputError as error:
+            return str(error)
+        return ledger_pb2.Explanation(
+            text=explanation_text(explanation), json=explanation_json(explanation).decode()
+        )
+
     async def _follow(self, after: int, context: _Context) -> AsyncIterator[ledger_pb2.Verdict]:
         while not self._ending:
             rung = self._bell.next()
@@ -173,9 +207,7 @@ class LedgerService(ledger_pb2_grpc.LedgerServiceServicer):
 
     def _runs(self, after: _Place | None) -> Iterator[RunLine]:
         place = None if after is None else (after.start_ns, after.run_id)
-        for line in self._ledger.runs():
-            if place is None or (line.run.start_ns, line.run.run_id) > place:
-                yield line
+        return self._ledger.runs(after=place)
 
 
 def run_message(line: RunLine) -> ledger_pb2.Run:
@@ -208,7 +240,7 @@ def pair_message(pair: PairDecided) -> ledger_pb2.Pair:
         mechanism=candidate.mechanism,
         lifecycle=candidate.lifecycle,
         reason=candidate.reason,
-        evidence=candidate.evidence,
+        evidence=pair.evidence,
         control_turns=pair.control.model_turns,
         candidate_turns=candidate.model_turns,
         potential=pair.potential,

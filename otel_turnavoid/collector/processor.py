@@ -210,7 +210,8 @@ class Processor:
                 at = Endpoint(exporter.endpoint.host, server.port)
                 self.metrics_endpoints += (f"http://{at}/metrics",)
         intake = Intake(Reader(config.settings), writer, decoding, own)
-        await self._receive(intake, LedgerService(ledger, bell, reading), decoding)
+        service = LedgerService(ledger, bell, reading, config.settings)
+        await self._receive(intake, service, decoding)
 
     async def _receive(
         self,

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from otel_turnavoid.observers.observer import Observer, observe_effects
+from otel_turnavoid.observers.snapshot import Snapshot, Thing, labels, load, save
 
-__all__ = ["Observer", "observe_effects"]
+__all__ = ["Observer", "Snapshot", "Thing", "labels", "load", "observe_effects", "save"]

@@ -55,6 +55,7 @@ class Observer:
         run_id: str,
         labels: Iterable[str] | Mapping[str, int],
         *,
+        ordered: bool = False,
         timestamp_ns: int | None = None,
     ) -> None:
         """State every required effect that the outside world shows of one run, once per run.
@@ -64,23 +65,29 @@ class Observer:
             labels: A label for each effect, such as ``order:42=cancelled``: as often as it
                 happened, in any order, or a mapping of labels to how often. None at all is an
                 observation too: that nothing happened.
+            ordered: The effects happened in the order of the labels, a list, and must have done
+                so in both runs.
             timestamp_ns: When it was seen, nanoseconds since the epoch; default now.
 
         Raises:
             UsageError: A label or the run id is empty, no text, or has space around it; or a
-                count is not a whole number from 0.
+                count is not a whole number from 0, or counts are said to be ordered.
         """
-        attributes: dict[str, str | list[str]] = {
+        attributes: dict[str, str | bool | list[str]] = {
             Attr.RUN_ID: _name("a run id", run_id),
             Attr.OBSERVER_ID: self.observer_id,
-            Attr.EFFECTS_LABELS: _labels(labels),
+            Attr.EFFECTS_LABELS: _labels(labels, ordered=ordered),
         }
+        if ordered:
+            attributes[Attr.EFFECTS_ORDERED] = True
         if self._tracer_provider is None:
             self._emit(attributes, timestamp_ns)
         else:
             self._trace(self._tracer_provider, attributes, timestamp_ns)
 
-    def _emit(self, attributes: Mapping[str, str | list[str]], timestamp_ns: int | None) -> None:
+    def _emit(
+        self, attributes: Mapping[str, str | bool | list[str]], timestamp_ns: int | None
+    ) -> None:
         from opentelemetry._logs import SeverityNumber, get_logger  # noqa: PLC0415 - on use
 
         from otel_turnavoid import __version__  # noqa: PLC0415 - read from metadata once
@@ -97,7 +104,7 @@ class Observer:
     @staticmethod
     def _trace(
         provider: TracerProvider,
-        attributes: Mapping[str, str | list[str]],
+        attributes: Mapping[str, str | bool | list[str]],
         timestamp_ns: int | None,
     ) -> None:
         from opentelemetry.context import Context  # noqa: PLC0415 - on use
@@ -119,12 +126,16 @@ def observe_effects(
     Observer(observer_id).observe(run_id, labels)
 
 
-def _labels(labels: Iterable[str] | Mapping[str, int]) -> list[str]:
+def _labels(labels: Iterable[str] | Mapping[str, int], *, ordered: bool) -> list[str]:
     if isinstance(labels, str):
         raise UsageError(f"labels are a list of labels, got the text {_shown(labels)}")
-    counted: Iterable[tuple[str, int]] = (
-        labels.items() if hasattr(labels, "items") else Counter(labels).items()
-    )
+    counted: Iterable[tuple[str, int]]
+    if hasattr(labels, "items"):
+        if ordered:
+            raise UsageError("ordered effects are a list: how often each happened has no order")
+        counted = labels.items()
+    else:
+        counted = [(label, 1) for label in labels] if ordered else Counter(labels).items()
     stated = []
     for label, times in counted:
         if not isinstance(times, int) or isinstance(times, bool) or times < 0:

@@ -35,6 +35,27 @@ def pairs(*options: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def test_a_pair_that_the_configuration_lets_differ_says_in_what(tmp_path: Path) -> None:
+    bodies = (
+        run_spans(run_id="c", arm="control"),
+        run_spans(run_id="k", arm="exact-reuse", turns=1, model="another"),
+        observation("c"),
+        observation("k"),
+    )
+    files = [tmp_path / f"{number}.pb" for number in range(len(bodies))]
+    for file, body in zip(files, bodies, strict=True):
+        file.write_bytes(body)
+    config = tmp_path / "turnavoid.yaml"
+    config.write_text("processors: {turnavoid: {models: any}}\n")
+    ledger = ["--ledger", f"sqlite:///{tmp_path / 'ledger.db'}"]
+    ingest = ["ingest", *map(str, files), "--config", str(config), *ledger]
+    assert CliRunner().invoke(main, ingest).exit_code == 0
+
+    (row,) = pairs(*ledger)
+
+    assert (row["avoided"], row["comparison"]) == (2, "cross-model")
+
+
 def test_a_pair_as_json_has_exactly_the_agreed_keys(ledger: Callable[..., None]) -> None:
     ledger(
         run_spans(run_id="c", arm="control", turns=3),

@@ -121,3 +121,25 @@ def test_observe_effects_goes_to_the_global_provider(global_logs: Telemetry) -> 
 
 def test_without_an_sdk_an_observation_goes_nowhere() -> None:
     observe_effects("r", ["a"], observer_id="o")
+
+
+def test_ordered_effects_keep_their_order_and_say_so(telemetry: Telemetry) -> None:
+    observer = Observer("o", logger_provider=telemetry.logger_provider)
+    observer.observe("r", ["b", "a", "b"], ordered=True)
+
+    attributes = telemetry.records[0].log_record.attributes or {}
+    assert attributes["turnavoid.effects.labels"] == ("b", "a", "b")
+    assert attributes["turnavoid.effects.ordered"] is True
+
+
+def test_effects_are_not_ordered_unless_told(telemetry: Telemetry) -> None:
+    Observer("o", logger_provider=telemetry.logger_provider).observe("r", ["a"])
+
+    assert "turnavoid.effects.ordered" not in (telemetry.records[0].log_record.attributes or {})
+
+
+def test_counts_have_no_order(telemetry: Telemetry) -> None:
+    observer = Observer("o", logger_provider=telemetry.logger_provider)
+
+    with pytest.raises(UsageError, match="ordered effects are a list"):
+        observer.observe("r", {"a": 2}, ordered=True)

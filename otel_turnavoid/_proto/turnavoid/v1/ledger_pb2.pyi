@@ -6,6 +6,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class ExplainRequest(_message.Message):
+    __slots__ = ("ids",)
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Explanation(_message.Message):
+    __slots__ = ("text", "json")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    json: str
+    def __init__(self, text: _Optional[str] = ..., json: _Optional[str] = ...) -> None: ...
+
 class GetReportRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

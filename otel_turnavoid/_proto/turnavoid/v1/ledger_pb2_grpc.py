@@ -56,6 +56,11 @@ class LedgerServiceStub(object):
                 request_serializer=turnavoid_dot_v1_dot_ledger__pb2.StreamVerdictsRequest.SerializeToString,
                 response_deserializer=turnavoid_dot_v1_dot_ledger__pb2.Verdict.FromString,
                 _registered_method=True)
+        self.Explain = channel.unary_unary(
+                '/turnavoid.v1.LedgerService/Explain',
+                request_serializer=turnavoid_dot_v1_dot_ledger__pb2.ExplainRequest.SerializeToString,
+                response_deserializer=turnavoid_dot_v1_dot_ledger__pb2.Explanation.FromString,
+                _registered_method=True)
 
 
 class LedgerServiceServicer(object):
@@ -92,6 +97,14 @@ class LedgerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Explain(self, request, context):
+        """What was seen of one run, trace, pair or verdict, what was decided, and why. NOT_FOUND,
+        naming what is near, where the ledger has no such thing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LedgerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -114,6 +127,11 @@ def add_LedgerServiceServicer_to_server(servicer, server):
                     servicer.StreamVerdicts,
                     request_deserializer=turnavoid_dot_v1_dot_ledger__pb2.StreamVerdictsRequest.FromString,
                     response_serializer=turnavoid_dot_v1_dot_ledger__pb2.Verdict.SerializeToString,
+            ),
+            'Explain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Explain,
+                    request_deserializer=turnavoid_dot_v1_dot_ledger__pb2.ExplainRequest.FromString,
+                    response_serializer=turnavoid_dot_v1_dot_ledger__pb2.Explanation.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -226,6 +244,33 @@ class LedgerService(object):
             '/turnavoid.v1.LedgerService/StreamVerdicts',
             turnavoid_dot_v1_dot_ledger__pb2.StreamVerdictsRequest.SerializeToString,
             turnavoid_dot_v1_dot_ledger__pb2.Verdict.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Explain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/turnavoid.v1.LedgerService/Explain',
+            turnavoid_dot_v1_dot_ledger__pb2.ExplainRequest.SerializeToString,
+            turnavoid_dot_v1_dot_ledger__pb2.Explanation.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,182 @@
+"""One verdict in words: every cause with what was found, both effect lists, what holds today."""
+
+from __future__ import annotations
+
+from otel_turnavoid.judge.judging import judge
+from otel_turnavoid.judge.observing import independent
+from otel_turnavoid.judge.run import Run
+from otel_turnavoid.judge.settings import Settings
+from otel_turnavoid.judge.verdict import NullDecided, PairDecided
+from otel_turnavoid.publish.causes import WITHHELD
+from otel_turnavoid.publish.explanation import (
+    EffectsCompared,
+    Figures,
+    NullExplained,
+    PairExplained,
+    Why,
+)
+from otel_turnavoid.store.reading import Record
+from otel_turnavoid.vocabulary import (
+    Evidence,
+    Lifecycle,
+    WithheldCause,
+)
+
+
+def explain_pair(
+    record: Record, today: tuple[Run, Run] | None, settings: Settings
+) -> PairExplained:
+    """Return one verdict in words.
+
+    Args:
+        record: A decision about a pair.
+        today: Control and candidate as their facts make them now, to say what would be decided
+            today where later evidence speaks against the verdict.
+        settings: By which that would be decided.
+    """
+    pair = record.decision
+    if not isinstance(pair, PairDecided):
+        raise TypeError(f"decision {record.number} is not about a pair")
+    again = None
+    if record.contradicted_ns is not None and today is not None:
+        again = judge(*today, settings)
+    return PairExplained(
+        number=record.number,
+        decided_ns=record.decided_ns,
+        control=pair.control.run_id,
+        candidate=pair.candidate.run_id,
+        arm=pair.candidate.arm,
+        variant=pair.candidate.variant,
+        mechanism=pair.candidate.mechanism,
+        lifecycle=pair.candidate.lifecycle,
+        reason=pair.candidate.reason,
+        comparison=pair.comparison,
+        verdict=_figures(pair),
+        effects=_effects(pair),
+        why=tuple(_why_withheld(cause, pair) for cause in pair.causes),
+        for_credit=() if pair.causes else _for_credit(pair),
+        contradicted_ns=record.contradicted_ns,
+        today=_figures(again) if again else None,
+        today_effects=_effects(again) if again else None,
+    )
+
+
+def explain_null(record: Record) -> NullExplained:
+    """Return two compared control runs."""
+    null = record.decision
+    if not isinstance(null, NullDecided):
+        raise TypeError(f"decision {record.number} is not about two controls")
+    return NullExplained(
+        number=record.number,
+        first=null.first.run_id,
+        second=null.second.run_id,
+        first_turns=null.first.model_turns,
+        second_turns=null.second.model_turns,
+        avoided=null.avoided,
+        added=null.added,
+    )
+
+
+def _figures(pair: PairDecided) -> Figures:
+    return Figures(
+        control_turns=pair.control.model_turns,
+        candidate_turns=pair.candidate.model_turns,
+        potential=pair.potential,
+        avoided=pair.avoided,
+        withheld=pair.withheld,
+        added=pair.added,
+        causes=pair.causes,
+    )
+
+
+def _effects(pair: PairDecided) -> EffectsCompared:
+    control, candidate = set(pair.control_effects), set(pair.candidate_effects)
+    apart = {WithheldCause.EFFECTS_UNOBSERVED, WithheldCause.OBSERVER_MISMATCH}
+    return EffectsCompared(
+        observer=pair.observer,
+        compared=not apart & set(pair.causes),
+        control=pair.control_effects,
+        candidate=pair.candidate_effects,
+        missing=tuple(label for label in pair.control_effects if label not in candidate),
+        added=tuple(label for label in pair.candidate_effects if label not in control),
+    )
+
+
+def _why_withheld(cause: WithheldCause, pair: PairDecided) -> Why:
+    meaning = WITHHELD[cause]
+    return Why(
+        cause=cause, what=meaning.what, found=tuple(_found(cause, pair)), wanted=meaning.wanted
+    )
+
+
+def _found(cause: WithheldCause, pair: PairDecided) -> list[str]:
+    """Return what a cause is about in this pair."""
+    control, candidate = pair.control, pair.candidate
+    sides = (("control", control), ("candidate", candidate))
+    compared = _effects(pair)
+    if cause is WithheldCause.LIFECYCLE_NOT_REALIZED:
+        return [f"the candidate's lifecycle is {candidate.lifecycle}"]
+    if cause is WithheldCause.RUN_NOT_COMPLETED:
+        return [f"the {side} ended as {run.state}" for side, run in sides if cause in run.causes]
+    if cause is WithheldCause.EFFECTS_UNOBSERVED:
+        return [
+            f"no observation of the {side} counts" for side, run in sides if not run.observations
+        ]
+    if cause is WithheldCause.OBSERVER_MISMATCH:
+        return [
+            f"the {side} was observed by {', '.join(one.observer for one in run.observations)}"
+            for side, run in sides
+        ]
+    if cause is WithheldCause.OBSERVER_NOT_INDEPENDENT:
+        said = [
+            f"{one.observer} saw the {side} as"
+            f" {process_name(one.service or '', one.instance or '')}"
+            for side, run in sides
+            for one in run.observations
+            if not independent(one, (control, candidate))
+        ]
+        agents = sorted(
+            {process_name(*each) for run in (control, candidate) for each in run.identities}
+        )
+        return [*said, f"the agents ran as {', '.join(agents)}"]
+    if cause is WithheldCause.EFFECTS_SUPPRESSED:
+        return [f"missing after the candidate: {label}" for label in compared.missing]
+    if cause is WithheldCause.EFFECTS_ADDED:
+        return [f"only after the candidate: {label}" for label in compared.added]
+    if cause is WithheldCause.MODEL_MISMATCH:
+        return [f"the {side} used {', '.join(run.models)}" for side, run in sides]
+    if cause is WithheldCause.INSTRUMENTATION_MISMATCH:
+        return [f"the {side} has spans of {', '.join(run.scopes)}" for side, run in sides]
+    return [
+        # A run's problems are not sorted by cause; with one cause they are all about that one.
+        f"in the {side}: {problem}"
+        for side, run in sides
+        if cause in run.causes
+        for problem in (run.problems if len(run.causes) == 1 else ("its part below says where",))
+    ]
+
+
+def _for_credit(pair: PairDecided) -> tuple[str, ...]:
+    """Return what a pair without a cause was found to fulfil."""
+    control, candidate = pair.control, pair.candidate
+    proven = (
+        "nothing that they declare is missing"
+        if control.evidence is candidate.evidence is Evidence.DECLARED
+        else "the configuration accepts what shows that they are whole"
+    )
+    return (
+        f"the candidate's lifecycle is {Lifecycle.REALIZED}",
+        f"both runs ended as completed, and {proven}",
+        f"{pair.observer}, another process than the agents, looked at both runs",
+        f"it saw the same {_count(len(pair.control_effects), 'required effect')} after both",
+        "models and instrumentation are comparable",
+    )
+
+
+def process_name(service: str, instance: str) -> str:
+    """Return a service identity for people; what is not stated is said to be missing."""
+    return f"{service or '(no service.name)'} / {instance or '(no service.instance.id)'}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
