@@ -1,48 +1,89 @@
-"""What a decorated call costs, against a plain span with the same attributes.
+"""What a decorated call costs: against a plain span with the same attributes, and against others.
 
-Both record into the same SDK with a processor that drops what it gets, in alternating rounds of
-one process; printed are the best rounds and their ratio. The plain side does by hand what a
-careful user would: ``start_as_current_span`` with the starting attributes, ``set_attributes``
-with the rest.
+All record into the same SDK with a processor that drops what it gets, in short alternating rounds
+of one process; a ratio is the median over the rounds, so that what else the machine does weighs
+on all alike. The plain side does by hand what a careful user would: ``start_as_current_span``
+with the starting attributes, ``set_attributes`` with the rest. The decorated functions take two
+short messages and return a sentence, as model calls do. The decorators of OpenInference and
+Traceloop are measured where they are installed (``pip install openinference-instrumentation
+traceloop-sdk``, in an environment of their own: they pin old versions of OpenTelemetry).
 
-Run: ``python benchmarks/decorators.py [calls per round]``
+Run: ``python benchmarks/decorators.py [calls per round] [--check]``; with ``--check`` it fails
+where a decorated call costs more than 1.25 times the plain span, or more than half of theirs.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
+from statistics import median
 from time import perf_counter
+from typing import Any, NamedTuple
 
+from opentelemetry import trace
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.trace import SpanKind
 
 from otel_turnavoid import agent_turn, invoke, llm_call, tool_turn
 from otel_turnavoid.vocabulary import SCOPE
 
-ROUNDS = 15
+ROUNDS = 41
+MOST_OF_PLAIN = 1.25
+MOST_OF_OTHERS = 0.5
+UNLIMITED = float("inf")
+
+MESSAGES = [
+    {"role": "system", "content": "You serve the customers of a small shop."},
+    {"role": "user", "content": "Please cancel order 42 and tell me when the refund arrives."},
+]
+ANSWER = "Order 42 is cancelled; the refund arrives within three working days."
+
+Call = Callable[[Any], Any]
+
+
+class Theirs(NamedTuple):
+    """Decorated functions of another library."""
+
+    call: Call
+    """A model call, or the nearest that there is."""
+    call_most: float
+    """How much of its time ours may take."""
+    task: Call | None
+    """A stretch of work."""
+    tool: Call
+    """A tool."""
+    around: Callable[[Callable[[], float]], float]
+    """Runs the others inside."""
 
 
 @llm_call("gpt-5.1", provider="openai")
-def decorated_call() -> None:
+def decorated_call(_messages: Any) -> str:
     """Stand for a model call."""
+    return ANSWER
 
 
-def managed_call() -> None:
+def managed_call(_messages: Any) -> str:
     with llm_call("gpt-5.1", provider="openai"):
-        pass
+        return ANSWER
 
 
 @tool_turn
-def lookup_order() -> None:
+def lookup_order(_messages: Any) -> str:
     """Stand for a tool."""
+    return ANSWER
 
 
-def main(calls: int) -> None:
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SpanProcessor())
+@agent_turn
+def think(_messages: Any) -> str:
+    """Stand for a turn without instrumented calls."""
+    return ANSWER
+
+
+def plain_spans(provider: TracerProvider) -> tuple[Call, Call]:
     tracer = provider.get_tracer(SCOPE)
 
-    def plain_call(seq: int) -> None:
+    def plain_call(_messages: Any) -> str:
         with tracer.start_as_current_span(
             "chat gpt-5.1",
             kind=SpanKind.CLIENT,
@@ -55,14 +96,15 @@ def main(calls: int) -> None:
                 "turnavoid.arm": "control",
                 "turnavoid.call.purpose": "agent",
                 "turnavoid.call.attempt": 1,
-                "turnavoid.seq": seq,
+                "turnavoid.seq": 7,
             },
         ) as span:
             span.set_attributes(
                 {"turnavoid.call.disposition": "committed", "turnavoid.call.samplings": 1}
             )
+            return ANSWER
 
-    def plain_tool(seq: int) -> None:
+    def plain_tool(_messages: Any) -> str:
         with tracer.start_as_current_span(
             "execute_tool lookup_order",
             attributes={
@@ -73,35 +115,123 @@ def main(calls: int) -> None:
                 "gen_ai.tool.name": "lookup_order",
                 "turnavoid.run.id": "r",
                 "turnavoid.arm": "control",
-                "turnavoid.seq": seq,
+                "turnavoid.seq": 7,
             },
         ):
-            pass
+            return ANSWER
 
-    contests = {
-        "@llm_call": (plain_call, decorated_call),
-        "with llm_call": (plain_call, managed_call),
-        "@tool_turn": (plain_tool, lookup_order),
+    return plain_call, plain_tool
+
+
+def openinference(provider: TracerProvider) -> Theirs | None:
+    try:
+        from openinference.instrumentation import OITracer, TraceConfig  # noqa: PLC0415
+    except ImportError:
+        return None
+    tracer = OITracer(provider.get_tracer("openinference"), TraceConfig())
+
+    @tracer.llm
+    def call(_messages: Any) -> str:
+        return ANSWER
+
+    @tracer.tool
+    def tool(_messages: Any) -> str:
+        return ANSWER
+
+    @tracer.agent
+    def around(work: Callable[[], float]) -> float:
+        return work()
+
+    return Theirs(call, MOST_OF_OTHERS, None, tool, around)
+
+
+def traceloop(provider: TracerProvider) -> Theirs | None:
+    try:
+        from traceloop.sdk import Traceloop  # noqa: PLC0415
+        from traceloop.sdk.decorators import task, tool, workflow  # noqa: PLC0415
+    except ImportError:
+        return None
+    trace.set_tracer_provider(provider)  # it takes the global one and adds its processors to it
+    Traceloop.init(
+        app_name="bench",
+        processor=SpanProcessor(),
+        instruments=set(),
+        telemetry_enabled=False,
+        traceloop_sync_enabled=False,
+    )
+
+    @task(name="call")
+    def call(_messages: Any) -> str:
+        return ANSWER
+
+    @tool(name="lookup_order")
+    def use(_messages: Any) -> str:
+        return ANSWER
+
+    @workflow(name="bench")
+    def around(work: Callable[[], float]) -> float:
+        return work()
+
+    # It has no decorator for model calls: its task says four things, ours eleven.
+    return Theirs(call, UNLIMITED, call, use, around)
+
+
+def timed(call: Call, calls: int) -> float:
+    started = perf_counter()
+    for _ in range(calls):
+        call(MESSAGES)
+    return perf_counter() - started
+
+
+class Contest(NamedTuple):
+    """Who is measured against whom, and how much of the other's time it may take."""
+
+    ours: Call
+    other: Call
+    most: float
+    around: Callable[[Callable[[], float]], float] = lambda work: work()
+
+
+def main(calls: int, *, check: bool) -> int:
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SpanProcessor())
+    plain_call, plain_tool = plain_spans(provider)
+    contests: dict[str, Contest] = {
+        "@llm_call of a plain span": Contest(decorated_call, plain_call, MOST_OF_PLAIN),
+        "with llm_call of a plain span": Contest(managed_call, plain_call, MOST_OF_PLAIN),
+        "@tool_turn of a plain span": Contest(lookup_order, plain_tool, MOST_OF_PLAIN),
     }
-    best = {name: [float("inf"), float("inf")] for name in contests}
+    for name, made in (("OpenInference", openinference), ("Traceloop", traceloop)):
+        theirs = TracerProvider(shutdown_on_exit=False)
+        theirs.add_span_processor(SpanProcessor())
+        found = made(theirs)
+        if found is None:
+            print(f"{name} is not installed: not compared")
+            continue
+        most, around = MOST_OF_OTHERS, found.around
+        contests[f"@llm_call of {name}'s {'task' if found.task else 'llm'}"] = Contest(
+            decorated_call, found.call, found.call_most, around
+        )
+        contests[f"@tool_turn of {name}'s tool"] = Contest(lookup_order, found.tool, most, around)
+        if found.task is not None:
+            contests[f"@agent_turn of {name}'s task"] = Contest(think, found.task, most, around)
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in contests}
     with invoke("bench", run_id="r", arm="control", tracer_provider=provider), agent_turn():
         for _ in range(ROUNDS):
-            for name, (plain, ours) in contests.items():
-                started = perf_counter()
-                for seq in range(calls):
-                    plain(seq)
-                between = perf_counter()
-                for _ in range(calls):
-                    ours()
-                ended = perf_counter()
-                best[name][0] = min(best[name][0], between - started)
-                best[name][1] = min(best[name][1], ended - between)
-    for name, (plain_s, ours_s) in best.items():
-        print(
-            f"{name}: plain span {plain_s / calls * 1e6:.2f} us,"
-            f" ours {ours_s / calls * 1e6:.2f} us, ratio {ours_s / plain_s:.2f}"
-        )
+            for name, contest in contests.items():
+                ours = timed(contest.ours, calls)
+                times[name].append((ours, contest.around(partial(timed, contest.other, calls))))
+    failed = 0
+    for name, rounds in times.items():
+        ratio = median(ours / other for ours, other in rounds)
+        ours_us, other_us = (min(each) / calls * 1e6 for each in zip(*rounds, strict=True))
+        most = contests[name].most
+        failed += ratio > most
+        limit = "" if most == UNLIMITED else f" (at most {most})"
+        print(f"{name}: {ours_us:.2f} us of {other_us:.2f} us, ratio {ratio:.2f}{limit}")
+    return min(failed, 1) if check else 0
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2000)
+    numbers = [int(each) for each in sys.argv[1:] if each != "--check"]
+    sys.exit(main(numbers[0] if numbers else 300, check="--check" in sys.argv))

@@ -30,10 +30,13 @@ ROOMS = {
     "ledger": GROUND,
     "judge": GROUND,
     "dialects": GROUND | {"judge"},
-    "otlp": GROUND | {"judge", "dialects", "_proto"},
+    "conversations": GROUND | {"judge", "dialects"},
+    "otlp": GROUND | {"judge", "dialects", "conversations", "_proto"},
     "store": GROUND | {"judge"},
     "publish": GROUND | {"judge", "ledger", "store", "_proto"},
     "collector": GROUND | {"judge", "ledger", "dialects", "otlp", "store", "publish", "_proto"},
+    "exporter": GROUND
+    | {"judge", "ledger", "dialects", "otlp", "store", "publish", "collector", "_proto"},
     "instrument": GROUND | {"judge", "dialects"},
     "observers": GROUND | {"instrument"},
     "testing": GROUND | {"judge", "instrument", "observers"},
@@ -44,7 +47,7 @@ ROOMS = {
 }
 """Room -> rooms below it, which it may import."""
 
-PURE = ("vocabulary", "errors", "digest", "judge", "dialects", "ledger")
+PURE = ("vocabulary", "errors", "digest", "judge", "dialects", "conversations", "ledger")
 """Rooms that are functions of their arguments: no clock, file, network, database, chance."""
 
 IMPURE_MODULES = {
@@ -263,7 +266,7 @@ def test_help_comes_without_importing_what_it_does_not_need() -> None:
     assert done.stderr == "[]\n"
 
 
-@pytest.mark.parametrize("command", ["ingest", "pairs", "replay", "report", "runs"])
+@pytest.mark.parametrize("command", ["explain", "ingest", "observe", "pairs", "replay", "report", "runs"])
 def test_offline_commands_import_no_server_and_no_sdk(command: str) -> None:
     code = (
         "import sys\n"

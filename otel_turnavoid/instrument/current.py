@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from opentelemetry import context as context_api
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
 from opentelemetry.trace import NoOpTracer
 
 from otel_turnavoid.instrument.handles import CallHandle, InvokeHandle, ToolHandle, TurnHandle
@@ -37,12 +38,16 @@ def current_tool() -> ToolHandle:
 
 def _innermost(kind: type[H]) -> H:
     context = context_api.get_current()
+    suppressed = context.get(_SUPPRESS_INSTRUMENTATION_KEY)
     handle = innermost(context)
+    if suppressed and kind is not InvokeHandle:
+        handle = None  # the entry that would be meant was not opened
     while handle is not None:
         if isinstance(handle, kind):
             return handle
         handle = handle.parent
-    misused(Misuse.OUTSIDE, f"there is no open {kind.entry} here")
+    if not suppressed:
+        misused(Misuse.OUTSIDE, f"there is no open {kind.entry} here")
     nowhere = kind(RunState(None, {}, NoOpTracer()), None)
     nowhere.context = context
     return nowhere

@@ -18,7 +18,6 @@ from otel_turnavoid.instrument.scope import Handle, restore
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
-    from opentelemetry.context import Context
     from typing_extensions import TypeIs
 
     from otel_turnavoid.instrument.scope import Scope
@@ -96,10 +95,10 @@ def _plain(begin: Callable[..., Handle], function: Callable[..., Any]) -> Callab
         try:
             result = function(*args, **kwargs)
         except BaseException as error:
-            restore(token)
+            restore(token, handle)
             handle.end(error)
             raise
-        restore(token)
+        restore(token, handle)
         if inspect.iscoroutine(result):  # a plain function that hands out a coroutine
             return _finish(handle, lambda: result)
         handle.end()
@@ -122,10 +121,10 @@ async def _finish(handle: Handle, start: Callable[[], Awaitable[Any]]) -> Any:
     try:
         value = await start()
     except BaseException as error:
-        restore(token)
+        restore(token, handle)
         handle.end(error)
         raise
-    restore(token)
+    restore(token, handle)
     handle.end()
     return value
 
@@ -136,7 +135,7 @@ def _generator(
     def iterate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         body = function(*args, **kwargs)
         handle = begin(*args, **kwargs)
-        place = _Place(handle.context)
+        place = _Place(handle)
         step: Callable[[], Any] = functools.partial(body.send, None)
         try:
             while True:
@@ -169,7 +168,7 @@ def _async_generator(
     async def iterate(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         body = function(*args, **kwargs)
         handle = begin(*args, **kwargs)
-        place = _Place(handle.context)
+        place = _Place(handle)
         step: Callable[[], Awaitable[Any]] = functools.partial(body.asend, None)
         try:
             while True:
@@ -197,14 +196,15 @@ def _async_generator(
 class _Place:
     """The context of a generator's code: current during a step, kept between steps."""
 
-    __slots__ = ("_context", "_token")
+    __slots__ = ("_context", "_handle", "_token")
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._context = handle.context
 
     def __enter__(self) -> None:
         self._token = context_api.attach(self._context)
 
     def __exit__(self, *_error: object) -> None:
         self._context = context_api.get_current()
-        restore(self._token)
+        restore(self._token, self._handle)

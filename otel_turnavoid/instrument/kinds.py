@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from otel_turnavoid.instrument import checks
+from otel_turnavoid.instrument.calls import CallScope
 from otel_turnavoid.instrument.checks import MISSING
+from otel_turnavoid.instrument.flags import ArmMap
 from otel_turnavoid.instrument.functions import is_function
 from otel_turnavoid.instrument.handles import (
     CallHandle,
@@ -15,7 +17,8 @@ from otel_turnavoid.instrument.handles import (
     TurnHandle,
     UserTurnHandle,
 )
-from otel_turnavoid.instrument.invocation import Identity, InvokeScope
+from otel_turnavoid.instrument.identity import Identity
+from otel_turnavoid.instrument.invocation import InvokeScope
 from otel_turnavoid.instrument.scope import Scope
 from otel_turnavoid.vocabulary import Attr, GenAI, Purpose, ToolCaller, ToolDisposition
 
@@ -51,6 +54,9 @@ def invoke(
     volatile: Iterable[str] = (),
     digest: str | None = None,
     conversation: str | None = None,
+    flag: Any = None,
+    arms: ArmMap | None = None,
+    prices: bool | None = None,
     tracer_provider: TracerProvider | None = None,
 ) -> Scope[InvokeHandle]: ...
 def invoke(  # noqa: PLR0913 - one run's identity, all optional
@@ -74,6 +80,9 @@ def invoke(  # noqa: PLR0913 - one run's identity, all optional
     volatile: Iterable[str] = (),
     digest: str | None = None,
     conversation: str | None = None,
+    flag: Any = None,
+    arms: ArmMap | None = None,
+    prices: bool | None = None,
     tracer_provider: TracerProvider | None = None,
 ) -> F | Scope[InvokeHandle]:
     """The agent goes from idle to active: a run, or inside one a sub-agent's part of it.
@@ -86,11 +95,10 @@ def invoke(  # noqa: PLR0913 - one run's identity, all optional
         kind: ``user_send``, ``notify``, ``pod_event``, ``system_reminder``, ``wakeup`` or
             ``unknown``. Default ``user_send``, for a sub-agent ``wakeup``.
         run_id: Identity of the run, unique; default a new UUID.
-        arm: ``control``, ``exact-reuse`` or ``fused-batch``; default ``TURNAVOID_ARM``. A
-            control run says mechanism ``control``, lifecycle ``realized``, reason ``baseline``
-            unless told otherwise.
-        variant: A free name for one of several candidates; default ``TURNAVOID_VARIANT``.
-        experiment: Runs are compared within it; default ``TURNAVOID_EXPERIMENT``.
+        arm: ``control``, ``exact-reuse`` or ``fused-batch``. A control run says mechanism
+            ``control``, lifecycle ``realized``, reason ``baseline`` unless told otherwise.
+        variant: A free name for one of several candidates.
+        experiment: Runs are compared within it.
         unit: What the run is about, such as a user or a ticket.
         turn_index: Which turn of the unit this run is, from 0.
         decision_basis: Up to which turn's results the choice of arm rested on, from -1; below
@@ -106,7 +114,17 @@ def invoke(  # noqa: PLR0913 - one run's identity, all optional
         volatile: Fields of the input left out of the digest.
         digest: The digest, where it was computed before.
         conversation: ``gen_ai.conversation.id``.
+        flag: An evaluated feature flag that assigns the arm: OpenFeature's evaluation details,
+            or ``feature_flag.*`` attributes (``instrument.flags``), or a function that returns
+            them, which is asked at the start of each run.
+        arms: Which variant or value of the flag is which arm; by default they are named alike.
+        prices: Whether calls with usage and no stated cost are priced (extra ``prices``);
+            default ``TURNAVOID_PRICES``.
         tracer_provider: Default: the global one.
+
+    What is not given here comes from the flag, else from the environment (``TURNAVOID_ARM``,
+    ``_VARIANT``, ``_EXPERIMENT``, ``_UNIT``, ``_MECHANISM``, ``_LIFECYCLE``, ``_REASON``), else
+    from the resource attributes of the same meaning (``turnavoid.arm``…).
     """
     if is_function(agent):
         return invoke()(agent)
@@ -129,6 +147,9 @@ def invoke(  # noqa: PLR0913 - one run's identity, all optional
             state=state,
             volatile=volatile,
             digest=digest,
+            flag=flag,
+            arms=arms,
+            prices=prices,
         ),
         input_from=input_from,
         tracer_provider=tracer_provider,
@@ -163,7 +184,8 @@ def agent_turn(function: F | None = None, /) -> F | Scope[TurnHandle]:
     """The agent's stretch on one input: the unit that is counted.
 
     It holds the model call and its retries with the identical input messages. Where the input
-    changed, a tool result arrived for example, the next turn begins.
+    changed, a tool result arrived for example, the next turn begins. It need not be opened by
+    hand: calls outside of one make their turns by themselves (``instrument.automatic``).
     """
     scope = Scope(TurnHandle, "agent_turn")
     return scope if function is None else scope(function)
@@ -179,7 +201,9 @@ def llm_call(
     provider: str | None = None,
     purpose: str | None = None,
     attempt: int | None = None,
+    samplings: int | None = None,
     input: Any = MISSING,
+    input_from: str | None = None,
     digest: str | None = None,
 ) -> Scope[CallHandle]: ...
 def llm_call(  # noqa: PLR0913 - all optional
@@ -189,18 +213,29 @@ def llm_call(  # noqa: PLR0913 - all optional
     provider: str | None = None,
     purpose: str | None = None,
     attempt: int | None = None,
+    samplings: int | None = None,
     input: Any = MISSING,  # noqa: A002 - as in input_digest
+    input_from: str | None = None,
     digest: str | None = None,
 ) -> F | Scope[CallHandle]:
-    """One call of a model for one generation, inside an ``agent_turn``.
+    """One call of a model for one generation.
+
+    Inside an ``agent_turn`` it belongs to that turn. Elsewhere the calls of the agent make their
+    turns by themselves: the identical input is another attempt at the same turn, a changed input
+    the next one (``instrument.automatic``).
 
     Args:
         model: The model asked (``gen_ai.request.model``).
         provider: ``gen_ai.provider.name``, as ``openai``.
         purpose: ``agent`` (default), ``validation``, ``speculation``, ``compaction`` or
-            ``side``; those other than ``agent`` make no turn and need none around them.
-        attempt: From 1; default one more than the failed calls before it in its turn.
-        input: The input messages, to be hashed and not recorded.
+            ``side``; of these only ``agent`` and ``speculation`` make turns.
+        attempt: From 1; by default one more than that of the call before it in its turn, if
+            that had the identical input or, where inputs are not stated, failed.
+        samplings: 0 for a continuation that samples nothing new: a request that only hands tool
+            results to code that the model wrote, or resumes a paused response. It stays in the
+            turn before it.
+        input: The input messages, to be hashed. Recorded only where content capture is on.
+        input_from: Name of the decorated function's parameter that is the input.
         digest: Their digest, where it was computed before.
     """
     if is_function(model):
@@ -212,18 +247,13 @@ def llm_call(  # noqa: PLR0913 - all optional
         said[Attr.CALL_PURPOSE] = checks.word(Purpose, Attr.CALL_PURPOSE, purpose)
     if attempt is not None:
         said[Attr.CALL_ATTEMPT] = checks.whole(Attr.CALL_ATTEMPT, attempt, least=1)
+    if samplings is not None:
+        said[Attr.CALL_SAMPLINGS] = checks.whole(Attr.CALL_SAMPLINGS, samplings)
     if digest is not None:
         said[Attr.CALL_INPUT_DIGEST] = checks.digest(Attr.CALL_INPUT_DIGEST, digest)
     elif input is not MISSING:
         said[Attr.CALL_INPUT_DIGEST] = checks.digest_of(Attr.CALL_INPUT_DIGEST, input)
-    return Scope(
-        CallHandle,
-        "chat",
-        model,
-        name_key=GenAI.REQUEST_MODEL,
-        attributes=said,
-        function_name=False,
-    )
+    return CallScope(model, said, input=input, input_from=input_from)
 
 
 @overload

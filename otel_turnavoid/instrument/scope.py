@@ -10,26 +10,28 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from opentelemetry import context as context_api
-from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
+from opentelemetry.trace import INVALID_SPAN, NoOpTracer, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation import set_span_in_context
 
 from otel_turnavoid.instrument import checks
-from otel_turnavoid.instrument.misuse import Misuse, misused
+from otel_turnavoid.instrument.misuse import Misuse, misused, noticed
 from otel_turnavoid.instrument.run import RunState, tracer_of
 from otel_turnavoid.vocabulary import ERROR_TYPE, Attr, OverheadKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextvars import Token
     from types import TracebackType
 
     from opentelemetry.context import Context
-    from opentelemetry.trace import TracerProvider
+    from opentelemetry.trace import Link, TracerProvider
     from typing_extensions import Self
 
+    from otel_turnavoid.instrument.automatic import AutomaticTurns
     from otel_turnavoid.instrument.handles import TurnHandle
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -38,29 +40,45 @@ H = TypeVar("H", bound="Handle")
 CURRENT = context_api.create_key("turnavoid-entry")
 """Where the innermost open handle stands in an OpenTelemetry context."""
 
-_ERROR = Status(StatusCode.ERROR)
+_ERROR: Final = Status(StatusCode.ERROR)
+_SUPPRESSED: Final = (
+    "an entry was suppressed inside a run: the run counts it, so that it is not complete"
+)
+_LIMITED: Final = (
+    "span limits cut attributes of an entry (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT,"
+    " OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT): its run may not be complete"
+)
 
 
 class Handle:
     """One open entry of a run."""
 
-    __slots__ = ("_ended", "_late", "context", "parent", "run", "seq", "span", "turn")
-
     entry: ClassVar[str]
-    """``turnavoid.entry``."""
+    """``turnavoid.entry``; of work that is no entry, what it is called."""
+    counted: ClassVar[bool] = True
+    """Whether it is an entry: numbered, and in the declared counts."""
     span_kind: ClassVar[SpanKind] = SpanKind.INTERNAL
+
+    # Defaults stand on the class: handles are made for every call.
+    seq: int | None = None
+    """``turnavoid.seq``; None where the run is not numbered here."""
+    span: Span = INVALID_SPAN
+    """The span, to add attributes of one's own."""
+    turn: TurnHandle | None = None
+    """The AgentTurn in which calls count as attempts."""
+    automatic: AutomaticTurns | None = None
+    """The AgentTurns that opened by themselves directly below this entry."""
+    purpose: str | None = None
+    """What model calls below are for where they do not say."""
+    context: Context
+    _ended = False
 
     def __init__(self, run: RunState, parent: Handle | None) -> None:
         self.run = run
         self.parent = parent
-        self.seq: int | None = None
-        self.span: Span = INVALID_SPAN
-        """The span, to add attributes of one's own."""
-        self.turn: TurnHandle | None = None
-        """The AgentTurn in which calls count as attempts."""
-        self.context: Context
         self._late: dict[str, Any] = {}
-        self._ended = False
+        if parent is not None and parent.purpose is not None:
+            self.purpose = parent.purpose
 
     @property
     def run_id(self) -> str | None:
@@ -93,19 +111,32 @@ class Handle:
     def attached(self) -> Iterator[Self]:
         """Make this entry current in another thread, whose entries then belong to it.
 
-        Threads and executors do not inherit what is current; asyncio tasks do.
+        Threads and executors do not inherit what is current; asyncio tasks do. ``carry`` and
+        ``ContextExecutor`` do the same without naming the entry.
         """
         token = context_api.attach(self.context)
         try:
             yield self
         finally:
-            restore(token)
+            restore(token, self)
 
-    def end(self, error: BaseException | None = None) -> None:
-        """End the entry, once; a second end changes nothing."""
+    def end(self, error: BaseException | None = None, *, end_ns: int | None = None) -> None:
+        """End the entry, once; a second end changes nothing.
+
+        Args:
+            error: What ended it, unless it ended well.
+            end_ns: When it ended, nanoseconds since the epoch; default now.
+        """
         if self._ended:
             return
         self._ended = True
+        run = self.run
+        if run.inherited:
+            return  # it was opened before a fork: the parent process ends it
+        if error is not None and run.paused:
+            error = None  # what unwinds a run that was paused on purpose is no failure
+        if self.automatic is not None:
+            self.automatic.close()
         late, span = self._late, self.span
         self._closing(late, error)
         if error is not None:
@@ -113,7 +144,13 @@ class Handle:
             span.set_status(_ERROR)
         if late:
             span.set_attributes(late)
-        span.end()
+        if getattr(span, "dropped_attributes", 0):
+            run.impaired += 1
+            noticed(Misuse.IMPAIRED, _LIMITED)
+        span.end(end_ns)
+        if self.parent is not None:
+            # A context that holds its own handle would have to wait for the cyclic collector.
+            self.context = self.parent.context
 
     def record(self, key: str, value: Any) -> None:
         """Keep an attribute for the span's end; the last value of a key stands, None is none."""
@@ -132,8 +169,7 @@ class Handle:
 class Scope(Generic[H]):
     """A description of entries to come: a context manager and a decorator.
 
-    As a decorator it serves any number of calls at once; as a context manager one thread or task
-    at a time.
+    One serves any number of calls, threads and tasks at once.
 
     Args:
         handle_type: The kind.
@@ -147,6 +183,7 @@ class Scope(Generic[H]):
 
     __slots__ = (
         "_function_name",
+        "_known",
         "_name",
         "_name_key",
         "_open",
@@ -174,11 +211,13 @@ class Scope(Generic[H]):
         self._title = title
         self._name_key = name_key
         self._function_name = function_name and name_key is not None and name is None
-        self._start = {Attr.ENTRY: handle_type.entry}
+        self._start: dict[str, Any] = {Attr.ENTRY: handle_type.entry} if handle_type.counted else {}
         for key, value in (attributes or {}).items():
             if value is not None:
                 self._start[key] = value
         self._tracer_provider = tracer_provider
+        self._known: tuple[RunState | None, dict[str, Any]] = (None, {})
+        """The last run, and what entries of this scope start with in it."""
         self._open: list[tuple[H, Token[Context]]] = []
         self._name = title
         if name is not None:
@@ -188,6 +227,7 @@ class Scope(Generic[H]):
         """Return the scope of one decorated function, with its name where none was given."""
         scope = copy(self)
         scope._open = []  # noqa: SLF001 - its own, until it is returned
+        scope._known = (None, {})  # noqa: SLF001
         if self._function_name:
             scope._start = dict(self._start)  # noqa: SLF001
             scope._rename(name)  # noqa: SLF001
@@ -208,28 +248,70 @@ class Scope(Generic[H]):
         """
         context = context_api.get_current()
         parent = innermost(context)
+        if context.get(_SUPPRESS_INSTRUMENTATION_KEY):
+            return self._suppressed(context, parent)
         if parent is None:
             misused(Misuse.OUTSIDE, f"{self._type.entry} outside an invoke belongs to no run")
             run = RunState(None, {}, tracer_of(self._tracer_provider))
         else:
-            run = parent.run
-            if run.ended:
-                misused(Misuse.ENDED, f"{self._type.entry} after the invoke of its run had ended")
+            run = self._run_of(parent)
         return self._start_entry(context, run, parent, {})
 
+    def _run_of(self, parent: Handle) -> RunState:
+        """Return the run that an entry below ``parent`` belongs to."""
+        run = parent.run
+        if run.inherited:
+            misused(
+                Misuse.PROCESS,
+                f"{self._type.entry} in a forked process is not counted by the run that was open"
+                " in its parent: hand work over with hop()",
+            )
+            run = run.here()
+        if run.ended:
+            misused(Misuse.ENDED, f"{self._type.entry} after the invoke of its run had ended")
+        return run
+
+    def _suppressed(self, context: Context, parent: Handle | None) -> H:
+        """Open what leaves no trace; a run that is open counts it, so that the lack shows."""
+        if parent is not None and self._type.counted:
+            parent.run.take(self._type.entry)
+            parent.run.impaired += 1
+            if parent.run.run_id is not None:
+                noticed(Misuse.IMPAIRED, _SUPPRESSED)
+        handle = self._type(RunState(None, {}, NoOpTracer()), None)
+        handle.context = context
+        return handle
+
     def _start_entry(
-        self, context: Context, run: RunState, parent: Handle | None, more: dict[str, Any]
+        self,
+        context: Context,
+        run: RunState,
+        parent: Handle | None,
+        more: dict[str, Any],
+        links: Sequence[Link] | None = None,
     ) -> H:
         kind = self._type
         handle = kind(run, parent)
-        attributes = {**self._start, **run.common, **more}
+        known, attributes = self._known
+        if known is not run:
+            attributes = {**self._start, **run.common}
+            self._known = (run, attributes)
+        attributes = {**attributes, **more}
         handle._opening(attributes)  # noqa: SLF001 - a scope and its handles are one thing
-        if run.run_id is not None:
-            attributes[Attr.SEQ] = handle.seq = run.take(kind.entry)
+        if kind.counted and run.run_id is not None:
+            handle.seq = seq = run.take(kind.entry)
+            if seq is None:
+                del attributes[Attr.ENTRY]  # a raw span: the process that numbers counts it
+            else:
+                attributes[Attr.SEQ] = seq
         handle.span = span = run.tracer.start_span(
-            self._name, context, kind=kind.span_kind, attributes=attributes
+            self._name, context, kind=kind.span_kind, attributes=attributes, links=links
         )
-        handle.context = context_api.set_value(CURRENT, handle, set_span_in_context(span, context))
+        if not span.is_recording():
+            run.impaired += 1
+        inner = set_span_in_context(span, context)
+        dict.__setitem__(inner, CURRENT, handle)  # still ours alone, so not yet immutable
+        handle.context = inner
         return handle
 
     def __call__(self, function: F) -> F:
@@ -249,9 +331,22 @@ class Scope(Generic[H]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        handle, token = self._open.pop()
-        restore(token)
+        handle, token = self._leave()
+        restore(token, handle)
         handle.end(error)
+
+    def _leave(self) -> tuple[H, Token[Context]]:
+        """Return what the ``with`` that ends here opened, also where several tasks share it."""
+        opened = self._open
+        if len(opened) > 1:
+            handle = innermost(context_api.get_current())
+            while handle is not None:
+                for entered in reversed(opened):
+                    if entered[0] is handle:
+                        opened.remove(entered)
+                        return entered
+                handle = handle.parent
+        return opened.pop()
 
     async def __aenter__(self) -> H:
         return self.__enter__()
@@ -267,16 +362,21 @@ class Scope(Generic[H]):
 
 def innermost(context: Context) -> Handle | None:
     """Return the open entry that code in ``context`` runs in."""
-    found = context.get(CURRENT)
-    return found if isinstance(found, Handle) else None
+    return context.get(CURRENT)  # type: ignore[return-value] # nobody else has the key
 
 
-def restore(token: Token[Context]) -> None:
-    """Put back the context that was current before ``token`` was made.
+def restore(token: Token[Context], handle: Handle) -> None:
+    """Put back the context that was current before ``handle`` became so.
 
-    Quiet, unlike ``context.detach``, where another task or thread ends what this one began, as
-    happens to generators that are closed from elsewhere: there is nothing to put back there.
+    Only where ``handle``, or something inside it, still is current: a generator that is closed
+    late or from elsewhere must not take away what others have made current since. Quiet, unlike
+    ``context.detach``, where another task or thread ends what this one began.
     """
+    current = context_api.get_current().get(CURRENT)
+    while current is not handle:
+        if current is None:
+            return
+        current = current.parent  # type: ignore[attr-defined] # it is a handle
     try:
         token.var.reset(token)
     except ValueError:

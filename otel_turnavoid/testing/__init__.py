@@ -5,7 +5,8 @@ Three things, a module each:
 - ``runs``: ``run_spans`` and ``observation`` make the OTLP requests of a whole run in one line;
 - ``telemetry``: ``Telemetry`` records what instrumented code emits, with counted ids and a
   stepped clock, and gives it back as spans, log records or OTLP requests;
-- ``model``: ``ScriptedModel`` answers an agent from a prepared list, without a network.
+- ``model``: ``ScriptedModel`` answers an agent from a prepared list, without a network;
+  ``model_server``: ``ModelServer`` does so over the HTTP APIs of OpenAI and Anthropic.
 """
 
 from __future__ import annotations

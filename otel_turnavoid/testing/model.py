@@ -29,6 +29,10 @@ class Reply:
     output_tokens: int = 20
     cached_tokens: int | None = None
     """Part of ``input_tokens`` that was read from a cache; None: the provider does not say."""
+    cache_write_tokens: int | None = None
+    """Part of ``input_tokens`` that was written to a cache."""
+    reasoning_tokens: int | None = None
+    """Part of ``output_tokens`` that was spent on reasoning."""
     id: str | None = None
     """Default: ``reply-`` and the number of the request, from 1."""
 

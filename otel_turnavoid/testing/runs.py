@@ -193,13 +193,14 @@ def observation(  # noqa: PLR0913 - knobs, each with a default
     service: str = "orders-observer",
     instance: str = "observer-1",
     observed_ns: int = START_NS + 60_000 * MS,
+    ordered: bool = False,
 ) -> bytes:
     """Return what an observer saw of one run as an encoded ``ExportLogsServiceRequest``."""
     record = LogRecord(
         time_unix_nano=observed_ns,
         observed_time_unix_nano=observed_ns,
         event_name=EVENT_EFFECTS_OBSERVED,
-        attributes=_key_values(_observed(run_id, labels, observer)),
+        attributes=_key_values(_observed(run_id, labels, observer, ordered=ordered)),
     )
     logs = ResourceLogs(
         resource=_resource(service, instance),
@@ -216,6 +217,7 @@ def observation_span(  # noqa: PLR0913 - knobs, each with a default
     service: str = "orders-observer",
     instance: str = "observer-1",
     observed_ns: int = START_NS + 60_000 * MS,
+    ordered: bool = False,
 ) -> bytes:
     """Return the same as a span, in an encoded ``ExportTraceServiceRequest``."""
     name = f"{observer}/{run_id}"
@@ -227,7 +229,7 @@ def observation_span(  # noqa: PLR0913 - knobs, each with a default
         start_time_unix_nano=observed_ns,
         end_time_unix_nano=observed_ns,
         flags=_FLAGS,
-        attributes=_key_values(_observed(run_id, labels, observer)),
+        attributes=_key_values(_observed(run_id, labels, observer, ordered=ordered)),
     )
     return _trace_request([span], SCOPE, service, instance)
 
@@ -375,8 +377,15 @@ def _id(name: str, size: int) -> bytes:
     return sha256(name.encode()).digest()[:size]
 
 
-def _observed(run_id: str, labels: Iterable[str], observer: str) -> dict[str, Any]:
-    return {Attr.RUN_ID: run_id, Attr.OBSERVER_ID: observer, Attr.EFFECTS_LABELS: list(labels)}
+def _observed(
+    run_id: str, labels: Iterable[str], observer: str, *, ordered: bool
+) -> dict[str, Any]:
+    return {
+        Attr.RUN_ID: run_id,
+        Attr.OBSERVER_ID: observer,
+        Attr.EFFECTS_LABELS: list(labels),
+        Attr.EFFECTS_ORDERED: ordered or None,
+    }
 
 
 def _trace_request(spans: Sequence[Span], scope: str, service: str, instance: str) -> bytes:

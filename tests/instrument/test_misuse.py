@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from otel_turnavoid import agent_turn, current_call, invoke, llm_call, tool_turn
+from otel_turnavoid import agent_turn, current_call, hop, invoke, llm_call, resume, tool_turn
 from otel_turnavoid.errors import UsageError
 from otel_turnavoid.instrument import misuses
 from otel_turnavoid.testing import Telemetry
@@ -90,9 +90,47 @@ def call_outside(t: T) -> None:
         pass
 
 
-def call_without_turn(t: T) -> None:
-    with in_run(t), llm_call("m"):
+def changed_input(t: T) -> None:
+    with in_run(t), agent_turn():
+        for question in ("a", "b"):
+            with llm_call("m", input=question):
+                pass
+
+
+def realized_after_invalidated(t: T) -> None:
+    with in_run(t) as run:
+        run.invalidated()
+        run.realized()
+
+
+def hop_outside(t: T) -> None:
+    with hop():
         pass
+
+
+def unmapped_flag(t: T) -> None:
+    flag = {"feature_flag.key": "f", "feature_flag.result.variant": "green"}
+    with in_run(t, flag=flag, arms={"blue": "control"}):
+        pass
+
+
+def no_flag(t: T) -> None:
+    with in_run(t, flag="on"):
+        pass
+
+
+def resumed_inside(t: T) -> None:
+    with in_run(t) as run:
+        handover = run.pause()
+    with in_run(t), resume(handover, tracer_provider=t.tracer_provider):
+        pass
+
+
+def entry_after_the_pause(t: T) -> None:
+    with in_run(t) as run:
+        run.pause()
+        with tool_turn("t"):
+            pass
 
 
 def attempt(t: T) -> None:
@@ -193,7 +231,13 @@ CASES = [
     (tool_outside, "outside", "tool_turn outside an invoke belongs to no run"),
     (turn_outside, "outside", "agent_turn outside an invoke belongs to no run"),
     (call_outside, "outside", "llm_call outside an invoke belongs to no run"),
-    (call_without_turn, "outside", "an llm_call of the agent lives in an agent_turn"),
+    (changed_input, "turn", "the input changed inside an agent_turn"),
+    (realized_after_invalidated, "lifecycle", "cannot become realized after invalidated"),
+    (hop_outside, "outside", "a hop outside an invoke belongs to no run"),
+    (unmapped_flag, "value", "arms has no word for 'green' of flag 'f'"),
+    (no_flag, "value", "a flag has a key and a variant or value, got 'on'"),
+    (resumed_inside, "value", "a run is resumed by itself, not inside another run"),
+    (entry_after_the_pause, "ended", "tool_turn after the invoke of its run had ended"),
     (attempt, "value", "turnavoid.call.attempt is a whole number from 1, got 0"),
     (tokens, "value", "gen_ai.usage.input_tokens is a whole number from 0, got -1"),
     (cost, "value", "turnavoid.cost.usd is a finite number from 0, got nan"),

@@ -1,0 +1,94 @@
+"""AgentTurns that open and close by themselves, by the retry rule (design section 2).
+
+Calls of the agent outside of any ``agent_turn`` make their turns: a call with the identical
+input messages continues the turn, one with another input begins the next. Where an input is not
+stated, only what follows a failed call is another attempt. A call announced as a continuation
+(``samplings=0``) stays in the turn before it. A turn spans its calls: it starts with its first
+and ends with its last, so tools that follow lie outside. It is exported once it is certain that
+it is over, which is when another turn begins or the entry around it ends.
+"""
+
+from __future__ import annotations
+
+from threading import RLock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_turnavoid.instrument.handles import CallHandle, TurnHandle
+
+
+class AutomaticTurns:
+    """The automatic turns directly below one entry; parallel calls make parallel turns.
+
+    The lock is held while a turn's span starts or ends, never while a call runs.
+    """
+
+    __slots__ = ("_closed", "_lock", "_turns")
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._turns: list[TurnHandle] = []
+        """Turns with calls that run, and the last one."""
+        self._closed = False
+
+    def enter(
+        self,
+        purpose: str,
+        digest: str | None,
+        *,
+        continuation: bool,
+        start: Callable[[], TurnHandle],
+    ) -> TurnHandle:
+        """Return the turn that a new call belongs to, a new one where it continues none.
+
+        Args:
+            purpose: ``turnavoid.call.purpose``.
+            digest: Of the input messages, if they are stated.
+            continuation: Whether the call is known to sample nothing new.
+            start: Opens a turn.
+        """
+        with self._lock:
+            for turn in reversed(self._turns):
+                if _continues(turn, purpose, digest, continuation=continuation):
+                    break
+            else:
+                for idle in [turn for turn in self._turns if not turn.running]:
+                    self._end(idle)
+                turn = start()
+                turn.automatic_for = purpose
+                self._turns.append(turn)
+            turn.input = digest
+            turn.running += 1
+            return turn
+
+    def leave(self, turn: TurnHandle, call: CallHandle) -> None:
+        """Hear that a call of a turn has ended."""
+        with self._lock:
+            turn.running -= 1
+            turn.last_failed = call.failed
+            turn.last_end_ns = getattr(call.span, "end_time", None)
+            if not turn.running and (self._closed or turn is not self._turns[-1]):
+                self._end(turn)
+
+    def close(self) -> None:
+        """Hear that the entry around the turns ends; calls that still run end theirs."""
+        with self._lock:
+            self._closed = True
+            for idle in [turn for turn in self._turns if not turn.running]:
+                self._end(idle)
+
+    def _end(self, turn: TurnHandle) -> None:
+        self._turns.remove(turn)
+        turn.end(end_ns=turn.last_end_ns)
+
+
+def _continues(turn: TurnHandle, purpose: str, digest: str | None, *, continuation: bool) -> bool:
+    if turn.automatic_for != purpose:
+        return False
+    if continuation:
+        return True
+    if digest is not None and turn.input is not None:
+        return digest == turn.input
+    return not turn.running and turn.last_failed

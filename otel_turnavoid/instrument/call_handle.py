@@ -1,0 +1,226 @@
+"""What can be said about an LlmCall while it runs, and what it does to its turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from opentelemetry.trace import SpanKind
+
+from otel_turnavoid.instrument import checks
+from otel_turnavoid.instrument.content import as_text, emit_details
+from otel_turnavoid.instrument.misuse import Misuse, misused
+from otel_turnavoid.instrument.prices import price_usd
+from otel_turnavoid.instrument.scope import Handle
+from otel_turnavoid.vocabulary import Attr, Disposition, Entry, GenAI, Purpose
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_turnavoid.instrument.run import RunState
+    from otel_turnavoid.instrument.turn_handle import TurnHandle
+
+_COMMITTED: Final = Disposition.COMMITTED.value
+_FAILED: Final = Disposition.FAILED.value
+
+GENERATING: Final = frozenset({Purpose.AGENT.value, Purpose.SPECULATION.value})
+"""Purposes of calls that can make a turn."""
+
+_CHANGED: Final = (
+    "the input changed inside an agent_turn: a changed input begins the next turn; end the turn"
+    " before, or open none and let the calls make their turns"
+)
+
+
+class CallHandle(Handle):
+    """An open LlmCall."""
+
+    entry: ClassVar[str] = Entry.LLM_CALL.value
+    span_kind: ClassVar[SpanKind] = SpanKind.CLIENT
+
+    attempt = 1
+    failed = False
+    input: str | None = None
+    """Digest of its input messages, if stated."""
+    samplings: int | None = None
+    _purpose: str = Purpose.AGENT.value
+    _asked: tuple[str | None, str | None] = (None, None)
+
+    def __init__(self, run: RunState, parent: Handle | None) -> None:
+        super().__init__(run, parent)
+        self._content: dict[str, Any] = {}
+        if parent is not None and parent.turn is not None:
+            self.turn = parent.turn
+
+    def set(  # noqa: PLR0913 - all optional
+        self,
+        *,
+        model: str | None = None,
+        provider: str | None = None,
+        response_id: str | None = None,
+        finish_reasons: Sequence[str] | None = None,
+        attempt: int | None = None,
+        purpose: str | None = None,
+        disposition: str | None = None,
+        samplings: int | None = None,
+    ) -> None:
+        """State more about the call and its answer.
+
+        Args:
+            model: The model that answered (``gen_ai.response.model``).
+            provider: ``gen_ai.provider.name``, as ``openai``.
+            response_id: ``gen_ai.response.id``.
+            finish_reasons: ``gen_ai.response.finish_reasons``.
+            attempt: From 1; by itself one more than that of the call before it in its turn, if
+                that had the identical input or, where inputs are not stated, failed.
+            purpose: ``agent``, ``validation``, ``speculation``, ``compaction`` or ``side``.
+            disposition: ``committed``, ``failed`` or ``discarded``; by itself committed, and
+                failed where an exception ends the call.
+            samplings: How often the model was sampled: 0 for a continuation, more than 1 where
+                the provider ran tools inside one response; by itself 1 for a call that ended
+                well.
+        """
+        if model is not None:
+            self.record(GenAI.RESPONSE_MODEL, checks.text(GenAI.RESPONSE_MODEL, model))
+        if provider is not None:
+            self.record(GenAI.PROVIDER_NAME, checks.text(GenAI.PROVIDER_NAME, provider))
+        if response_id is not None:
+            self.record(GenAI.RESPONSE_ID, checks.text(GenAI.RESPONSE_ID, response_id))
+        if finish_reasons is not None:
+            key = GenAI.RESPONSE_FINISH_REASONS
+            self.record(key, checks.texts(key, finish_reasons))
+        if attempt is not None:
+            counted = checks.whole(Attr.CALL_ATTEMPT, attempt, least=1)
+            self.attempt = counted or self.attempt
+            self.record(Attr.CALL_ATTEMPT, counted)
+        if purpose is not None:
+            value = checks.word(Purpose, Attr.CALL_PURPOSE, purpose)
+            self.record(Attr.CALL_PURPOSE, value)
+            self._purpose = value or self._purpose
+        if disposition is not None:
+            key = Attr.CALL_DISPOSITION
+            self.record(key, checks.word(Disposition, key, disposition))
+        if samplings is not None:
+            self.samplings = checks.whole(Attr.CALL_SAMPLINGS, samplings)
+            self.record(Attr.CALL_SAMPLINGS, self.samplings)
+
+    def usage(
+        self,
+        *,
+        input: int | None = None,  # noqa: A002 - the convention's word
+        output: int | None = None,
+        cache_read: int | None = None,
+        cache_write: int | None = None,
+        reasoning: int | None = None,
+    ) -> None:
+        """State the tokens of the call with the provider's own meaning; None is unknown.
+
+        Args:
+            input: ``gen_ai.usage.input_tokens``.
+            output: ``gen_ai.usage.output_tokens``.
+            cache_read: Input tokens read from the provider's cache.
+            cache_write: Input tokens written to it.
+            reasoning: Output tokens spent on reasoning.
+        """
+        for key, value in (
+            (GenAI.USAGE_INPUT_TOKENS, input),
+            (GenAI.USAGE_OUTPUT_TOKENS, output),
+            (GenAI.USAGE_CACHE_READ, cache_read),
+            (GenAI.USAGE_CACHE_WRITE, cache_write),
+            (GenAI.USAGE_REASONING, reasoning),
+        ):
+            if value is not None:
+                self.record(key, checks.whole(key, value))
+
+    def messages(self, *, input: Any = None, output: Any = None) -> None:  # noqa: A002 - as in llm_call
+        """Give the call's messages: recorded only where content capture is on, as given.
+
+        Args:
+            input: ``gen_ai.input.messages``; not needed where ``llm_call`` was given its input.
+            output: ``gen_ai.output.messages``.
+        """
+        content = self.run.content
+        if not (content.on_spans or content.in_events):
+            return
+        said = {GenAI.INPUT_MESSAGES: input, GenAI.OUTPUT_MESSAGES: output}
+        said = {key: as_text(value) for key, value in said.items() if value is not None}
+        if content.on_spans:
+            for key, value in said.items():
+                self.record(key, value)
+        if content.in_events:
+            self._content.update(said)
+
+    def price(self) -> None:
+        """Price the call by its usage, with the price tables of the extra ``prices``.
+
+        A stated cost stands. Where no price is known, the cost stays unknown.
+        """
+        if Attr.COST_USD not in self._late:
+            asked, provider = self._asked
+            model = self._late.get(GenAI.RESPONSE_MODEL, asked)
+            named = self._late.get(GenAI.PROVIDER_NAME, provider)
+            self.record(Attr.COST_USD, price_usd(model, named, self._late))
+
+    def end(self, error: BaseException | None = None, *, end_ns: int | None = None) -> None:
+        """End the call, once, and with it its turn where that is over."""
+        if self._ended:
+            return
+        if self.run.prices:
+            self.price()
+        super().end(error, end_ns=end_ns)
+        turn = self.turn
+        if turn is not None and turn is self.parent and turn.automatic_for is not None:
+            around = turn.parent
+            if around is not None and around.automatic is not None:
+                around.automatic.leave(turn, self)
+
+    def _opening(self, attributes: dict[str, Any]) -> None:
+        said = attributes.get
+        purpose = said(Attr.CALL_PURPOSE)
+        if purpose is None:
+            purpose = self.purpose or Purpose.AGENT.value
+            attributes[Attr.CALL_PURPOSE] = purpose
+        self._purpose = purpose
+        self._asked = (said(GenAI.REQUEST_MODEL), said(GenAI.PROVIDER_NAME))
+        self.input = said(Attr.CALL_INPUT_DIGEST)
+        self.samplings = said(Attr.CALL_SAMPLINGS)
+        turn = self.turn
+        if turn is not None:
+            before = turn.calls.get(purpose)
+            if before is not None and self.samplings != 0 and self._repeats(before, turn):
+                self.attempt = before.attempt + 1
+            turn.calls[purpose] = self
+        stated = said(Attr.CALL_ATTEMPT)
+        if stated is None:
+            attributes[Attr.CALL_ATTEMPT] = self.attempt
+        else:
+            self.attempt = stated
+
+    def _repeats(self, before: CallHandle, turn: TurnHandle) -> bool:
+        """Whether this is another attempt at what the call before it in its turn was for."""
+        if self.input is None or before.input is None:
+            return before.failed
+        if self.input == before.input:
+            return True
+        if turn.automatic_for is None and self._purpose in GENERATING:
+            misused(Misuse.TURN, _CHANGED)
+        return False
+
+    def _closing(self, late: dict[str, Any], error: BaseException | None) -> None:
+        disposition = late.get(Attr.CALL_DISPOSITION)
+        if disposition is None:
+            disposition = _COMMITTED if error is None else _FAILED
+            late[Attr.CALL_DISPOSITION] = disposition
+        self.failed = disposition == _FAILED
+        if not self.failed and self.samplings is None:
+            late[Attr.CALL_SAMPLINGS] = 1
+        turn = self.turn
+        if turn is not None:
+            if self._purpose not in GENERATING or (self.samplings == 0 and not self.failed):
+                turn.side_work = True
+            else:
+                turn.generated.add(disposition)
+        if self._content:
+            asked, provider = self._asked
+            about = {GenAI.OPERATION_NAME: "chat", GenAI.PROVIDER_NAME: provider}
+            about |= {GenAI.REQUEST_MODEL: asked, **self._content}
+            emit_details({k: v for k, v in about.items() if v is not None}, self.context)
