@@ -266,7 +266,9 @@ def test_help_comes_without_importing_what_it_does_not_need() -> None:
     assert done.stderr == "[]\n"
 
 
-@pytest.mark.parametrize("command", ["explain", "ingest", "observe", "pairs", "replay", "report", "runs"])
+@pytest.mark.parametrize(
+    "command", ["explain", "ingest", "observe", "pairs", "replay", "report", "runs"]
+)
 def test_offline_commands_import_no_server_and_no_sdk(command: str) -> None:
     code = (
         "import sys\n"
