@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from unittest import mock
 
 import grpc
@@ -346,3 +348,17 @@ def test_reflection_describes_every_service(channel, symbol):
     (response,) = stub.ServerReflectionInfo(iter([request]))
 
     assert response.WhichOneof("message_response") == "file_descriptor_response"
+
+
+def test_the_example_client_follows_the_verdicts_by_reflection_alone(channel, stub, send_pair):
+    client = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "ledger_client.py"))
+    send_pair("q")
+    (first,) = decided(stub, 1)
+    send_pair("r")
+
+    lines = [client["line"](next(client["verdicts"](channel, after))) for after in (0, first.id)]
+
+    assert [line.split(" ", 1)[1] for line in lines] == [
+        "q-control -> q-reuse: 2 avoided, 0 withheld, 0 added",
+        "r-control -> r-reuse: 2 avoided, 0 withheld, 0 added",
+    ]

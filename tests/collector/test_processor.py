@@ -328,6 +328,8 @@ def test_a_failed_start_leaves_nothing_listening(processor, tmp_path):
             protocols:
               grpc: {{endpoint: "localhost:{port}"}}
               http: {{endpoint: "localhost:0"}}
+        exporters:
+          prometheus: {{endpoint: "localhost:0"}}
         """,
         env={},
     )
