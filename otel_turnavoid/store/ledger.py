@@ -233,6 +233,14 @@ class Ledger:
         with self._database.read() as connection:
             return reading.some_run_ids(connection)
 
+    def outcomes(self, run_ids: Iterable[str], trace_ids: Iterable[str]) -> dict[Outcome, int]:
+        """Return how many runs now stand where: those named, and those with spans in the traces.
+
+        In the order of the vocabulary, without those where none stands.
+        """
+        with self._database.read() as connection:
+            return reading.outcomes(connection, run_ids, trace_ids)
+
     def sizes(self) -> dict[str, int]:
         """Return how many rows each table holds, for self-telemetry."""
         with self._database.read() as connection:

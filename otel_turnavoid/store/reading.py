@@ -5,6 +5,8 @@ Nothing here writes. What a run consists of is asked of the same attribution tha
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,6 +19,7 @@ from otel_turnavoid.judge.run import Run
 from otel_turnavoid.judge.verdict import Decision
 from otel_turnavoid.store import schema
 from otel_turnavoid.store.gathering import evidence_of
+from otel_turnavoid.store.paging import chunks
 from otel_turnavoid.vocabulary import Outcome
 
 _PEERS: Final = 50
@@ -66,10 +69,18 @@ def run_line(connection: Connection, run_id: str) -> RunLine | None:
 
 def run_ids_of_trace(connection: Connection, trace_id: str) -> list[str]:
     """Return the runs that have spans in a trace, or were made from it, sorted."""
-    spans, runs = schema.spans.c, schema.runs.c
-    named = select(spans.run_id).where(spans.trace_id == trace_id, spans.run_id.is_not(None))
-    made = select(runs.run_id).where(runs.trace_id == trace_id)
-    return sorted({*connection.scalars(named.distinct()), *connection.scalars(made)})
+    return sorted(_run_ids_of(connection, [trace_id]))
+
+
+def outcomes(
+    connection: Connection, run_ids: Iterable[str], trace_ids: Iterable[str]
+) -> dict[Outcome, int]:
+    """Return how many of these runs and of the runs of these traces stand where."""
+    columns = schema.runs.c
+    counted: Counter[str] = Counter()
+    for chunk in chunks({*run_ids, *_run_ids_of(connection, trace_ids)}):
+        counted.update(connection.scalars(select(columns.outcome).where(columns.run_id.in_(chunk))))
+    return {outcome: counted[outcome] for outcome in Outcome if counted[outcome]}
 
 
 def runs_with_digest(connection: Connection, digest: str) -> list[RunLine]:
@@ -107,6 +118,16 @@ def some_run_ids(connection: Connection) -> list[str]:
     return list(
         connection.scalars(select(columns.run_id).order_by(columns.start_ns.desc()).limit(_NAMES))
     )
+
+
+def _run_ids_of(connection: Connection, trace_ids: Iterable[str]) -> set[str]:
+    spans, runs = schema.spans.c, schema.runs.c
+    found: set[str] = set()
+    for chunk in chunks(trace_ids):
+        named = select(spans.run_id).where(spans.trace_id.in_(chunk), spans.run_id.is_not(None))
+        made = select(runs.run_id).where(runs.trace_id.in_(chunk))
+        found.update(connection.scalars(named.distinct()), connection.scalars(made))
+    return found
 
 
 def _records(connection: Connection, condition: object) -> list[Record]:

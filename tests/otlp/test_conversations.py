@@ -82,8 +82,46 @@ def test_a_line_that_is_no_conversation_is_named(tmp_path: Path) -> None:
         read(tmp_path, lines({"messages": MESSAGES}, {"message": "?"}))
 
 
-def test_a_session_log_with_a_bare_value_is_refused(tmp_path: Path) -> None:
-    start = {"kind": "segment_start", "ts": 1}
+@pytest.mark.parametrize(
+    ("broken", "problem"),
+    [
+        (b"5", "no JSON object; a session log is read as a whole"),
+        (b'{"kind": "inv', "not readable as JSON: .*; a session log is read as a whole"),
+    ],
+)
+def test_a_session_log_with_a_broken_line_is_refused_as_a_whole(
+    tmp_path: Path, broken: bytes, problem: str
+) -> None:
+    body = lines({"kind": "segment_start", "ts": 1}, {"kind": "invoke", "ts": 2}) + b"\n" + broken
+    (tmp_path / "log.jsonl").write_bytes(body)
+    said: list[InputError] = []
 
-    with pytest.raises(InputError, match=r"runs\.jsonl: a session log with a line that is no"):
-        read(tmp_path, lines(start, 5))
+    with pytest.raises(InputError, match=rf"log\.jsonl, line 3: {problem}$"):
+        read(tmp_path, body, "log.jsonl")
+    read_on = list(read_files([tmp_path / "log.jsonl"], Reader(), broken=said.append))
+
+    assert (read_on, [error.place for error in said]) == ([], [f"{tmp_path / 'log.jsonl'}, line 3"])
+
+
+def test_a_broken_line_keeps_its_number_so_that_the_runs_keep_their_names(tmp_path: Path) -> None:
+    conversation = json.dumps({"messages": MESSAGES}).encode()
+    file = tmp_path / "runs.jsonl"
+    file.write_bytes(b"\n".join([conversation, b"broken", conversation]))
+    said: list[InputError] = []
+
+    batches = list(read_files([file], Reader(), broken=said.append))
+
+    assert {fact.run_id for batch in batches for fact in batch.facts} == {"runs/1", "runs/3"}
+    assert [error.place for error in said] == [f"{file}, line 2"]
+
+
+def test_an_item_of_an_array_that_is_no_conversation_is_named(tmp_path: Path) -> None:
+    conversation = {"messages": MESSAGES}
+    file = tmp_path / "runs.json"
+    file.write_text(json.dumps([conversation, {"message": "?"}, conversation], indent=1))
+    said: list[InputError] = []
+
+    batches = list(read_files([file], Reader(), broken=said.append))
+
+    assert {fact.run_id for batch in batches for fact in batch.facts} == {"runs/1", "runs/3"}
+    assert [str(error) for error in said] == [f"{file}, item 2: is no recorded conversation"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from otel_turnavoid.dialects import Reader
 from otel_turnavoid.errors import InputError
-from otel_turnavoid.otlp import Batch, files, read_files
+from otel_turnavoid.otlp import Batch, read_files
 
 MakeRequest = Callable[..., bytes]
 
@@ -152,7 +153,7 @@ def test_lines_are_read_one_at_a_time(tmp_path: Path) -> None:
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(json.dumps(TRACES).encode())))
-    monkeypatch.setattr(files.sys, "stdin", stdin)
+    monkeypatch.setattr(sys, "stdin", stdin)
 
     assert found(read_files(["-"], Reader())) == [(1, 0)]
 
@@ -248,3 +249,96 @@ def test_a_missing_file_and_a_folder_name_themselves(tmp_path: Path) -> None:
         str(missing.value) == f"{tmp_path / 'nowhere'}: cannot be read: No such file or directory"
     )
     assert str(folder.value) == f"{tmp_path}: cannot be read: Is a directory"
+
+
+def lenient(path: Path) -> tuple[list[tuple[int, int]], list[str]]:
+    """Return what was read of a file, and what was said of the rest."""
+    said: list[str] = []
+    read = found(read_files([path], Reader(), broken=lambda error: said.append(str(error))))
+    return read, [line.replace(str(path), "FILE") for line in said]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize(
+    "broken",
+    ['{"resourceSpans": [', '{"resourceSpans": [}', "5", "[]]", '{"rows": []}', "disk full"],
+)
+def test_a_broken_line_is_named_and_the_others_are_read(
+    tmp_path: Path, broken: str, number: int, pack: Callable[[bytes], bytes]
+) -> None:
+    lines = [json.dumps(item) for item in (TRACES, LOGS)]
+    lines.insert(number - 1, broken)
+    path = tmp_path / "export.jsonl"
+    path.write_bytes(pack("\n".join(lines).encode()))
+
+    read, [said] = lenient(path)
+
+    assert [each for each in read if each != (0, 0)] == [(1, 0), (0, 1)]
+    assert said.startswith(f"FILE, line {number}: ")
+
+
+def test_a_broken_field_is_named_by_line_and_path(tmp_path: Path) -> None:
+    path = tmp_path / "export.jsonl"
+    path.write_text(f'{json.dumps(TRACES)}\n{{"resourceSpans": 5}}\n{json.dumps(TRACES)}\n')
+
+    assert lenient(path) == (
+        [(1, 0), (1, 0)],
+        ["FILE, line 2: resourceSpans: want an array, got 5"],
+    )
+
+
+@pytest.mark.parametrize("body", ['{\n"resourceSpans": [\n', "[\n{\n}\n"])
+def test_a_broken_object_over_many_lines_is_one_record(tmp_path: Path, body: str) -> None:
+    path = tmp_path / "body.json"
+    path.write_text(body)
+
+    read, said = lenient(path)
+
+    assert (read, len(said)) == ([], 1)
+    assert said[0].startswith("FILE: not readable as JSON")
+
+
+def test_a_protobuf_body_is_one_record(tmp_path: Path, traces_pb: bytes) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(traces_pb[:-1])
+
+    assert lenient(path) == ([], [f"FILE: {WANTED}"])
+
+
+def test_lines_well_before_the_cut_of_a_gzip_file_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "export.jsonl.gz"
+    path.write_bytes(gzip.compress(f"{json.dumps(TRACES)}\n".encode() * 1_000)[:-1])
+
+    read, said = lenient(path)
+
+    assert 900 < len(read) < 1_000
+    assert said == [
+        "FILE: cannot be read: Compressed file ended before the end-of-stream marker was reached"
+    ]
+
+
+def test_files_after_a_broken_one_are_read(tmp_path: Path, traces_pb: bytes) -> None:
+    whole = tmp_path / "whole"
+    whole.write_bytes(traces_pb)
+    said: list[InputError] = []
+
+    read = found(read_files([tmp_path / "nowhere", whole], Reader(), broken=said.append))
+
+    assert read == [(1, 0)]
+    assert [error.place for error in said] == [str(tmp_path / "nowhere")]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_the_bytes_read_are_told_as_they_lie_in_the_file(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "export.jsonl"
+    body = pack(b"".join(f'{{"resourceMetrics": [{n}]}}\n'.encode() for n in range(20_000)))
+    path.write_bytes(body)
+    told: list[int] = []
+
+    read = list(read_files([path], Reader(), watch=told.append))
+
+    assert len(read) == 20_000
+    assert sum(told) == len(body)

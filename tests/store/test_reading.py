@@ -84,3 +84,15 @@ def test_runs_of_one_input_are_found_whatever_else_their_keys_hold(ledger: Ledge
 
 def test_run_ids_are_listed_to_find_one_that_was_meant(ledger: Ledger) -> None:
     assert sorted(ledger.some_run_ids()) == ["c", "k", "other"]
+
+
+def test_where_runs_stand_is_counted_by_their_names_and_by_their_traces(ledger: Ledger) -> None:
+    line = ledger.run("other")
+    assert line is not None
+
+    assert ledger.outcomes(["c", "k", "other", "nobody"], []) == {
+        Outcome.PAIRED: 2,
+        Outcome.UNPAIRED: 1,
+    }
+    assert ledger.outcomes(["other"], line.run.trace_ids) == {Outcome.UNPAIRED: 1}
+    assert ledger.outcomes([], []) == {}
