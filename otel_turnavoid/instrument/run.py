@@ -55,6 +55,7 @@ class RunState:
         "_here",
         "_lock",
         "_next",
+        "_strays",
         "common",
         "content",
         "ended",
@@ -93,6 +94,7 @@ class RunState:
         """Entries that were counted but not, or not wholly, recorded."""
         self.outermost: Any = None
         self._born = _Process.forks
+        self._strays = _Process.strays
         self._here: RunState | None = None
         self._lock = Lock()
         self._next = taken.entries
@@ -129,7 +131,8 @@ class RunState:
 
     def settle(self) -> bool:
         """Take in what the watchers counted; False if it cannot be declared as complete."""
-        return all([self.proven, *(watcher.settle(self) for watcher in tuple(WATCHERS))])
+        watched = [watcher.settle(self) for watcher in tuple(WATCHERS)]
+        return self.proven and _Process.strays == self._strays and all(watched)
 
     def counts(self) -> Counts:
         """Return how many entries have started."""
@@ -143,6 +146,11 @@ class RunState:
             )
 
 
+def note_stray() -> None:
+    """Note an entry outside every run: each run that is open may have lost it, and is unproven."""
+    _Process.strays += 1
+
+
 def tracer_of(provider: TracerProvider | None) -> Tracer:
     """Return our tracer of a provider, by default the global one."""
     from otel_turnavoid import __version__  # noqa: PLC0415 - read from package metadata once
@@ -151,9 +159,13 @@ def tracer_of(provider: TracerProvider | None) -> Tracer:
 
 
 class _Process:
-    """How often the process that imported this was forked on the way to this one."""
+    """What concerns every run of this process."""
 
     forks = 0
+    """How often the process that imported this was forked on the way to this one."""
+    strays = 0
+    """Entries outside every run. Where two threads add at once one may go missing, but not both,
+    so it differs from what it was before either."""
 
     @classmethod
     def forked(cls) -> None:

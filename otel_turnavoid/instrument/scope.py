@@ -19,7 +19,7 @@ from opentelemetry.trace.propagation import set_span_in_context
 
 from otel_turnavoid.instrument import checks
 from otel_turnavoid.instrument.misuse import Misuse, misused, noticed
-from otel_turnavoid.instrument.run import RunState, tracer_of
+from otel_turnavoid.instrument.run import RunState, note_stray, tracer_of
 from otel_turnavoid.vocabulary import ERROR_TYPE, Attr, OverheadKind
 
 if TYPE_CHECKING:
@@ -251,6 +251,7 @@ class Scope(Generic[H]):
         if context.get(_SUPPRESS_INSTRUMENTATION_KEY):
             return self._suppressed(context, parent)
         if parent is None:
+            note_stray()
             misused(Misuse.OUTSIDE, f"{self._type.entry} outside an invoke belongs to no run")
             run = RunState(None, {}, tracer_of(self._tracer_provider))
         else:

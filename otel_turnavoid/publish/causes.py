@@ -114,7 +114,7 @@ REJECTED: Final = {
 STANDS: Final = {
     Outcome.PAIRED: Meaning("it was compared with another run", ""),
     Outcome.UNPAIRED: Meaning(
-        "no run to compare it with",
+        "no verdict compares it with another run",
         "a run of the other side needs the same experiment, input digest, unit and turn index",
     ),
     Outcome.INCOMPLETE: Meaning(

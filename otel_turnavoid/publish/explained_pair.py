@@ -167,8 +167,8 @@ def _for_credit(pair: PairDecided) -> tuple[str, ...]:
     return (
         f"the candidate's lifecycle is {Lifecycle.REALIZED}",
         f"both runs ended as completed, and {proven}",
-        f"{pair.observer}, another process than the agents, looked at both runs",
-        f"it saw the same {_count(len(pair.control_effects), 'required effect')} after both",
+        f"{pair.observer}, which by its identity is none of the agents, looked at both runs",
+        f"it saw the same {_count(len(pair.control_effects), 'required effect')} of both",
         "models and instrumentation are comparable",
     )
 

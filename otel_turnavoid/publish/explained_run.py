@@ -242,7 +242,9 @@ def _why_unpaired(run: Run, peers: Sequence[RunLine]) -> list[str]:
         elif line.outcome is Outcome.PAIRED:
             found.append(f"{name} has the same key and is compared with another run already")
         else:
-            found.append(f"{name} has the same key: the verdict on both is waited for")
+            unseen = [one.run_id for one in (run, line.run) if not one.observations]
+            awaited = f"an observation of {' and of '.join(unseen)}" if unseen else "late evidence"
+            found.append(f"{name} has the same key: their verdict still waits for {awaited}")
     if len(others) > _PEERS_SHOWN:
         found.append(f"and {len(others) - _PEERS_SHOWN} more")
     return found

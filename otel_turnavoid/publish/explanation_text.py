@@ -136,7 +136,7 @@ def _sentence(pair: PairExplained) -> str:
     )
     if said.withheld:
         return f"{fewer}. That earns nothing, because {pair.why[0].what}."
-    return f"{fewer}, and an independent observer saw the same required effects after both runs."
+    return f"{fewer}, and an independent observer saw the same required effects of both runs."
 
 
 def _turns(said: Figures) -> str:
@@ -153,8 +153,9 @@ def _contradicted(pair: PairExplained, since_ns: int) -> Iterator[str]:
     if pair.today is None or pair.today_effects is None:
         yield "    Today one of its runs would not be compared at all."
         return
-    causes = ", ".join(pair.today.causes) or "no cause"
-    yield f"    Today it would be: {_verdict(pair.today)} ({causes})."
+    yield f"    Today it would be: {_verdict(pair.today)}."
+    if len(pair.today.causes) > 1:
+        yield f"    Its causes: {', '.join(pair.today.causes)}."
     yield f"    {_turns(pair.today)}"
     if pair.today_effects != pair.effects:
         yield from ("  " + line for line in _effects(pair.today_effects))

@@ -80,7 +80,7 @@ def _pair(
     for record in both[0].records:
         if _about(record) in ((control, candidate), (candidate, control)):
             return _of_record(ledger, shown, record, settings)
-    note = f"{control} and {candidate} were not compared with each other; this is about each."
+    note = f"{control} and {candidate} have not been compared with each other; this is about each."
     return replace(_of_runs(ledger, shown, both, settings), note=note)
 
 

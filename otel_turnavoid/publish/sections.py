@@ -13,7 +13,14 @@ from typing import Final, NamedTuple
 
 from otel_turnavoid.judge.verdict import Decision, NullDecided, PairDecided
 from otel_turnavoid.ledger import HONEST, ArmReport, Report
-from otel_turnavoid.vocabulary import CANDIDATE_ARMS, Arm, Evidence, Lifecycle, WithheldCause
+from otel_turnavoid.vocabulary import (
+    CANDIDATE_ARMS,
+    Arm,
+    Evidence,
+    Lifecycle,
+    Reason,
+    WithheldCause,
+)
 
 STRICT: Final = "Strict: where no effect was required, nothing is credited."
 
@@ -105,11 +112,23 @@ def verdict(report: Report) -> Verdict:
 
 
 def headline(report: Report) -> str:
-    """Return what was compared."""
-    return (
+    """Return what was compared, and how much of it only stands in for an arm that did nothing."""
+    compared = (
         f"{_of(report.immutable_inputs, 'input')} in {_of(report.rows, 'row')}:"
         f" each with the control, {' and '.join(CANDIDATE_ARMS)}."
     )
+    unused = ", ".join(
+        f"{arm.arm} in {_of(count, 'input')}"
+        for arm in _candidates(report)
+        if (count := _not_applicable(arm))
+    )
+    if not unused:
+        return compared
+    return f"{compared} Where an arm was not applied the control stands in for it: {unused}."
+
+
+def _not_applicable(arm: ArmReport) -> int:
+    return sum(one.decisions for one in arm.attribution if one.reason == Reason.NOT_APPLICABLE)
 
 
 def sections(report: Report, *, more: Live | None = None) -> list[Section]:
@@ -165,20 +184,25 @@ def sections(report: Report, *, more: Live | None = None) -> list[Section]:
             _WORK,
             tuple(_cost(arm) for arm in arms),
         ),
-        _lifecycles(arms),
+        _lifecycles(arms, live=more is not None),
     ]
 
 
 _WORK: Final = ("arm", "control", "candidate", "saved gross", "overhead", "saved net")
 
 
-def _lifecycles(arms: list[ArmReport]) -> Section:
+def _lifecycles(arms: list[ArmReport], *, live: bool) -> Section:
     present = [
         name.value for name in Lifecycle if any(_of_lifecycle(arm, name.value) for arm in arms)
     ]
     return Section(
         "Inputs by lifecycle",
-        "How far the change got; only realized can earn.",
+        "How far the change got; only realized can earn."
+        + (
+            " Pairs withheld for a cause that trace/v1 has no word for stand as unknown."
+            if live
+            else ""
+        ),
         ("arm", *present),
         tuple((arm.arm, *(_count(_of_lifecycle(arm, name)) for name in present)) for arm in arms),
     )

@@ -12,6 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from otel_turnavoid.cli.main import main
+from otel_turnavoid.dialects import Reader
+from otel_turnavoid.judge.settings import Settings
+from otel_turnavoid.otlp import read_logs, read_traces
+from otel_turnavoid.store import Ledger
 from otel_turnavoid.testing import START_NS, observation, run_spans
 
 SECOND = 1_000_000_000
@@ -192,7 +196,7 @@ def test_two_runs_that_were_not_compared_are_said_to_be(ledger: Callable[..., No
     shown = explain("ca", "kb")
 
     note, *parts = shown.split("\n\n")
-    assert note == "ca and kb were not compared with each other; this is about each."
+    assert note == "ca and kb have not been compared with each other; this is about each."
     pairs = sorted(part.splitlines()[0] for part in parts if " with " in part.splitlines()[0])
     assert pairs == ["ca with ka (fused-batch)", "cb with kb (fused-batch)"]
 
@@ -266,7 +270,7 @@ def test_a_later_contradiction_is_shown_with_what_would_be_decided_today(
     shown = explain("c", "k")
     assert "\n  1 model turn avoided\n" in shown
     assert "  Contradicted since " in shown
-    assert "    Today it would be: 1 model turn withheld: conflicting-evidence" in shown
+    assert "    Today it would be: 1 model turn withheld: conflicting-evidence.\n" in shown
 
 
 @pytest.mark.parametrize(
@@ -290,17 +294,17 @@ def test_a_later_contradiction_is_shown_with_what_would_be_decided_today(
         ),
         (
             {"turn_index": 7},
-            "unpaired: no run to compare it with",
+            "unpaired: no verdict compares it with another run",
             ["found candidate k has the same input but another turn index (0, here 7)"],
         ),
         (
             {"task": "another"},
-            "unpaired: no run to compare it with",
+            "unpaired: no verdict compares it with another run",
             ["found no candidate run of this input (the same digest) has arrived"],
         ),
         (
             {"start_ns": START_NS + SECOND},
-            "unpaired: no run to compare it with",
+            "unpaired: no verdict compares it with another run",
             ["found candidate k has the same key and is compared with another run already"],
         ),
     ],
@@ -319,6 +323,36 @@ def test_a_run_without_a_pair_says_why_and_what_to_change(
 
     assert outcome in shown
     assert [line for line in lines if line not in shown] == []
+
+
+@pytest.mark.parametrize(
+    ("observed", "awaited"),
+    [
+        ((), "an observation of c and of k"),
+        (("c",), "an observation of k"),
+        (("c", "k"), "late evidence"),
+    ],
+    ids=["neither", "one", "both"],
+)
+def test_a_pair_that_is_not_decided_yet_says_what_it_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, observed: tuple[str, ...], awaited: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    reader = Reader(Settings())
+    runs = (run_spans(run_id="c", arm="control"), run_spans(run_id="k", arm="fused-batch"))
+    ledger = Ledger.open()
+    ledger.add(
+        [fact for body in runs for fact in read_traces(body, reader).facts],
+        [one for run in observed for one in read_logs(observation(run), reader).observations],
+        arrived_ns=START_NS,
+    )
+    ledger.decide(Settings(), now_ns=START_NS)
+    ledger.close()
+
+    shown = " ".join(explain("c").split())
+
+    waits = "found candidate k has the same key: their verdict still waits for"
+    assert f"{waits} {awaited} wanted" in shown
 
 
 def test_what_never_arrived_stands_where_it_is_missing(ledger: Callable[..., None]) -> None:

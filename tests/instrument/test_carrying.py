@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from threading import Thread
 from typing import Any
 
 import pytest
 
-from otel_turnavoid import ContextExecutor, carry, current_invoke, invoke, tool_turn
+from otel_turnavoid import ContextExecutor, carry, current_invoke, invoke, llm_call, tool_turn
 from otel_turnavoid.errors import UsageError
 from otel_turnavoid.testing import Telemetry
 
@@ -87,3 +89,40 @@ def test_in_production_an_executor_of_processes_does_its_work() -> None:
 
     with ContextExecutor(Processes(1)) as executor:
         assert executor.submit(pow, 2, 3) == 8
+
+
+def in_a_thread(work: Callable[[], Any]) -> None:
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def call() -> None:
+    with llm_call("model"):
+        pass
+
+
+@pytest.mark.usefixtures("production")
+@pytest.mark.parametrize("lost", [call, partial(look_up, 1)], ids=["call", "tool"])
+def test_a_run_that_may_have_lost_an_entry_to_a_bare_thread_declares_no_counts(
+    telemetry: Telemetry, lost: Callable[[], Any]
+) -> None:
+    with invoke("a", tracer_provider=telemetry.tracer_provider):
+        call()
+        in_a_thread(lost)
+
+    assert "turnavoid.invoke.llm_calls" not in telemetry.spans[-1].attributes
+
+
+@pytest.mark.usefixtures("production")
+def test_what_is_outside_of_a_run_before_and_after_it_does_not_concern_it(
+    telemetry: Telemetry,
+) -> None:
+    call()
+    with invoke("a", tracer_provider=telemetry.tracer_provider):
+        call()
+        in_a_thread(carry(call))
+    call()
+
+    (invoked,) = (span for span in telemetry.spans if "turnavoid.invoke.state" in span.attributes)
+    assert invoked.attributes["turnavoid.invoke.llm_calls"] == 2

@@ -103,8 +103,8 @@ def test_a_pair_without_a_cause_says_what_was_in_order() -> None:
     assert pair.for_credit == (
         "the candidate's lifecycle is realized",
         "both runs ended as completed, and nothing that they declare is missing",
-        "orders-db/v1, another process than the agents, looked at both runs",
-        "it saw the same 2 required effects after both",
+        "orders-db/v1, which by its identity is none of the agents, looked at both runs",
+        "it saw the same 2 required effects of both",
         "models and instrumentation are comparable",
     )
 

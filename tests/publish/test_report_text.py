@@ -14,7 +14,9 @@ from otel_turnavoid.vocabulary import WithheldCause
 WITNESS = Path(__file__).parents[2] / "examples" / "witness.jsonl"
 
 TEXT = """\
-6 inputs in 18 rows: each with the control, exact-reuse and fused-batch.
+6 inputs in 18 rows: each with the control, exact-reuse and fused-batch. Where
+an arm was not applied the control stands in for it: exact-reuse in 1 input,
+fused-batch in 5 inputs.
 
 Verdict: HONEST_WITHHELD_CREDIT
   Some turns that disappeared earn nothing, or a required effect is missing.
@@ -85,9 +87,8 @@ def test_no_line_is_wider_than_a_terminal(witness: Report) -> None:
 
 
 def test_strict_is_said(witness: Report) -> None:
-    assert report_text(witness, strict=True).splitlines()[1] == (
-        "Strict: where no effect was required, nothing is credited."
-    )
+    heading, _, _ = report_text(witness, strict=True).partition("\n\n")
+    assert heading.splitlines()[-1] == "Strict: where no effect was required, nothing is credited."
 
 
 def test_a_report_of_nothing_says_so() -> None:
