@@ -88,7 +88,8 @@ def _lost(numbers: set[int], entries: int) -> Iterator[str]:
     lost = [number for number in range(min(entries, 1 << 20)) if number not in numbers]
     if lost:
         shown = ", ".join(map(str, lost[:_SHOWN])) + (", …" if len(lost) > _SHOWN else "")
-        yield f"{len(lost)} sequence numbers never arrived: {shown}"
+        noun = "sequence number" if len(lost) == 1 else "sequence numbers"
+        yield f"{len(lost)} {noun} never arrived: {shown}"
 
 
 def _differs(what: str, declared: int, seen: int) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -73,12 +74,19 @@ def independent(observation: Observation, runs: Sequence[Run]) -> bool:
 
     An identity that is not stated proves nothing: where either side has no service name, or
     both have the same one and not two different instance ids, observer and agent may be one.
+    An instance id that is a UUID was made for one process, under whatever name it speaks.
     """
     if observation.role not in (None, OBSERVER_ROLE) or not observation.service:
         return False
     for service, instance in (identity for run in runs for identity in run.identities):
+        same_instance = bool(instance) and instance == observation.instance
+        if same_instance and _UUID.fullmatch(instance):
+            return False
         other_service = service and service != observation.service
-        other_instance = instance and observation.instance and instance != observation.instance
+        other_instance = instance and observation.instance and not same_instance
         if not other_service and not (service and other_instance):
             return False
     return True
+
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)

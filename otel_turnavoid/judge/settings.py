@@ -50,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     observation_skew_ns: int = 300 * SECOND
     """How far outside a run's time an observation still counts."""
     arms: dict[str, dict[str, ArmRule]] = {}
-    """Attribute key -> value -> what it says."""
+    """Attribute key, or ``feature_flag.KEY`` for a flag's variant -> value -> what it says."""
     digest: tuple[str, ...] = ()
     """Attributes whose values make the input digest of runs that carry none."""
     purposes: tuple[PurposeRule, ...] = ()

@@ -58,7 +58,10 @@ class SpanTree:
             first = entries.setdefault((fact.run_id, fact.seq), fact)
             if first is fact:
                 continue
-            if _content(first) == _content(fact):
+            if fact.entry is Entry.INVOKE and fact.start_ns >= first.end_ns > first.start_ns:
+                # An export again, or a replay, begins before the Invoke has ended.
+                self.conflicts.append(f"the run id was used again after entry {fact.seq} had ended")
+            elif _content(first) == _content(fact):
                 self._spans[key] = first
             else:
                 self.conflicts.append(f"two different entries with sequence number {fact.seq}")

@@ -46,7 +46,7 @@ def test_any_lost_entry_makes_a_run_incomplete(script, assembled, lost: int) -> 
     run = assembled(facts)
 
     assert run.causes == INCOMPLETE
-    assert f"1 sequence numbers never arrived: {lost}" in run.problems
+    assert f"1 sequence number never arrived: {lost}" in run.problems
 
 
 def test_the_first_half_lost_makes_a_run_incomplete(script, assembled) -> None:
@@ -138,7 +138,7 @@ def test_without_counts_a_gap_in_the_numbers_still_shows_that_something_is_lost(
     run = assembled(facts)
 
     assert run.causes == (*INCOMPLETE, *UNPROVEN)
-    assert "1 sequence numbers never arrived: 2" in run.problems
+    assert "1 sequence number never arrived: 2" in run.problems
 
 
 def test_without_its_invoke_a_run_has_not_ended(script, assembled) -> None:

@@ -175,6 +175,15 @@ def test_an_observer_is_independent_where_it_is_provably_another_process(
     assert independent(seen, runs[::-1]) is proven
 
 
+def test_one_process_under_two_names_is_no_independent_observer(observation, make_run) -> None:
+    """The SDK makes one instance id a process, whatever service names its providers have."""
+    process = "9c182bfb-91b0-4790-8b3e-4217bb851cf5"
+    seen = observation("k", "a", service="auditor", instance=process)
+    run = make_run("k", Arm.EXACT_REUSE, 1, identities=(("agent", process),))
+
+    assert not independent(seen, [run])
+
+
 @pytest.mark.parametrize(
     ("role", "proven"), [(None, True), ("observer", True), ("agent", False), ("", False)]
 )

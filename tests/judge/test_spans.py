@@ -92,6 +92,23 @@ def test_an_entry_exported_again_under_fresh_ids_is_one_entry(script) -> None:
     assert tree.conflicts == []
 
 
+def test_a_run_id_used_again_after_its_invoke_ended_is_a_conflict(script) -> None:
+    """Two executions with equal entries; an export again or a replay begins before the end."""
+    facts = script().turns(1).done()
+    later = max(fact.end_ns for fact in facts)
+    second = [
+        replace(
+            fact,
+            trace_id="trace-of-another-execution",
+            start_ns=fact.start_ns + later,
+            end_ns=fact.end_ns + later,
+        )
+        for fact in facts
+    ]
+
+    assert conflicts([*facts, *second]) == ["the run id was used again after entry 0 had ended"]
+
+
 def test_a_child_of_a_copy_has_the_first_export_as_its_parent(script) -> None:
     facts = script().turns(1).done()
     turn = facts[1]
