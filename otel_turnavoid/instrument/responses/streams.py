@@ -1,7 +1,8 @@
 """Streams: passed through as they are, and read on the way.
 
-A call whose stream has begun counts as failed until its answer is whole, so that whatever ends
-it first, an error, a ``break`` or forgetting it, it ends once and rightly.
+A call whose stream broke has failed. One whose answer had begun when the agent left it has not:
+the model was sampled and the agent may have what it wanted, so breaking off saves no turn. (If the
+same input is sent again, it is another attempt at the same turn.)
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def record_stream(stream: S, call: CallHandle | None = None, *, messages: Any = 
     Use the result as the stream itself: iterate it, enter it, close it, ask it for its final
     message. A call that is current here, as in ``with llm_call(…)``, is ended by what made it
     current; any other, begun with ``llm_call(…).begin()``, ends with the stream. A stream that
-    breaks or is given up before its end makes the call a failed one.
+    breaks, or is given up before its answer begins, makes the call a failed one.
 
     Args:
         stream: What an SDK returned for a streamed request of one of the APIs of
@@ -113,11 +114,15 @@ class _Recorder:
         """Note that the stream ended by itself."""
         self._finish(None, whole=True)
 
-    def left(self, error: BaseException | None = None) -> None:
-        """Note that the stream broke or was given up; nothing, where its answer was whole."""
-        self._finish(error or GeneratorExit(), whole=False)
+    def broke(self, error: BaseException) -> None:
+        """Note that the stream raised; a cancellation is the agent's own leaving."""
+        self._finish(error, whole=False, left=not isinstance(error, Exception))
 
-    def _finish(self, error: BaseException | None, *, whole: bool) -> None:
+    def left(self, error: BaseException | None = None) -> None:
+        """Note that the agent left the stream; nothing, where its answer was whole."""
+        self._finish(error or GeneratorExit(), whole=False, left=True)
+
+    def _finish(self, error: BaseException | None, *, whole: bool, left: bool = False) -> None:
         if self._finished:
             return
         self._finished = True
@@ -129,6 +134,7 @@ class _Recorder:
             return
         if whole:
             error = None
+        if whole or (left and answer is not None):
             call.record(Attr.CALL_DISPOSITION, self._disposition)
         if answer is not None:
             record(answer.read(), call, self._messages if error is None else None)
@@ -182,7 +188,7 @@ class RecordedStream(_Proxy):
             self._recorder.exhausted()
             raise
         except BaseException as error:
-            self._recorder.left(error)
+            self._recorder.broke(error)
             raise
         self._recorder.add(event)
         return event
@@ -243,7 +249,7 @@ class AsyncRecordedStream(_Proxy):
             self._recorder.exhausted()
             raise
         except BaseException as error:
-            self._recorder.left(error)
+            self._recorder.broke(error)
             raise
         self._recorder.add(event)
         return event

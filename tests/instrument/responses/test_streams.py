@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -52,10 +53,22 @@ def test_leaving_after_the_last_event_is_no_loss(telemetry: Telemetry) -> None:
     assert became(telemetry) == ("committed", 20)
 
 
-def test_a_break_before_the_end_gives_the_call_up(telemetry: Telemetry) -> None:
+def test_a_break_before_the_end_leaves_a_generation(telemetry: Telemetry) -> None:
+    """The agent may have what it wanted: breaking off saves no turn."""
     with llm_call("m"):
         for _event in record_stream(iter(EVENTS)):
             break
+
+    assert became(telemetry) == ("committed", None)
+
+
+def test_a_stream_that_breaks_is_a_failed_call(telemetry: Telemetry) -> None:
+    def broken() -> Iterator[Any]:
+        yield EVENTS[0]
+        raise ConnectionError
+
+    with llm_call("m"), contextlib.suppress(ConnectionError):
+        list(record_stream(broken()))
 
     assert became(telemetry) == ("failed", None)
 
@@ -68,7 +81,7 @@ def test_a_stream_that_was_never_read_gives_the_call_up(telemetry: Telemetry) ->
     del stream
 
 
-def test_an_error_of_the_consumer_gives_the_call_up(telemetry: Telemetry) -> None:
+def test_an_error_of_the_consumer_leaves_a_generation(telemetry: Telemetry) -> None:
     @llm_call("m")
     def read() -> None:
         for _event in record_stream(iter(EVENTS)):
@@ -77,7 +90,7 @@ def test_an_error_of_the_consumer_gives_the_call_up(telemetry: Telemetry) -> Non
     with pytest.raises(KeyError):
         read()
 
-    assert became(telemetry) == ("failed", None)
+    assert became(telemetry) == ("committed", None)
 
 
 def test_a_disposition_stated_before_the_stream_stands(telemetry: Telemetry) -> None:
@@ -142,7 +155,7 @@ def test_a_stream_of_another_api_passes_through_in_production(telemetry: Telemet
     assert became(telemetry) == ("committed", None)
 
 
-def test_a_cancelled_task_gives_its_call_up(telemetry: Telemetry) -> None:
+def test_a_cancelled_task_leaves_a_generation(telemetry: Telemetry) -> None:
     async def endless() -> AsyncIterator[Any]:
         yield EVENTS[0]
         await asyncio.Event().wait()
@@ -161,7 +174,7 @@ def test_a_cancelled_task_gives_its_call_up(telemetry: Telemetry) -> None:
 
     asyncio.run(main())
 
-    assert became(telemetry) == ("failed", None)
+    assert became(telemetry) == ("committed", None)
     assert call_of(telemetry)["error.type"] == "asyncio.exceptions.CancelledError"
     assert call_of(telemetry)["gen_ai.response.id"] == "msg_1"
 
