@@ -57,6 +57,8 @@ def test_generated_modules_import_without_help_from_the_path() -> None:
         ("ScopeView", "opentelemetry.proto.common.v1.InstrumentationScope"),
         ("SpanView", "opentelemetry.proto.trace.v1.Span"),
         ("SpanIdsView", "opentelemetry.proto.trace.v1.Span"),
+        ("SpanEventsView", "opentelemetry.proto.trace.v1.Span"),
+        ("EventView", "opentelemetry.proto.trace.v1.Span.Event"),
         ("StatusView", "opentelemetry.proto.trace.v1.Status"),
         ("LogRecordView", "opentelemetry.proto.logs.v1.LogRecord"),
     ],

@@ -8,10 +8,12 @@ import msgspec
 
 from otel_turnavoid.collector.duration import Duration
 from otel_turnavoid.collector.section import Section
+from otel_turnavoid.errors import ConfigurationError
 from otel_turnavoid.judge.settings import ArmRule, PurposeRule, Settings
 from otel_turnavoid.vocabulary import Arm, Evidence, Lifecycle, Mechanism, Purpose, Reason, Word
 
 _DEFAULTS = Settings()
+_FLAG = "feature_flag."
 
 
 class Sameness(Word):
@@ -55,10 +57,18 @@ class JudgingSection(Section, frozen=True):
     arms: dict[str, dict[str, ArmSection]] = msgspec.field(default_factory=dict)
     digest: tuple[str, ...] = ()
     purposes: tuple[PurposeSection, ...] = ()
+    prefix_chain: bool = _DEFAULTS.prefix_chain
     runs: dict[str, str] = msgspec.field(default_factory=dict)
 
     def settings(self) -> Settings:
-        """Return the same as the judge reads it."""
+        """Return the same as the judge reads it.
+
+        Raises:
+            ConfigurationError: A rule of ``arms`` names no flag.
+        """
+        if _FLAG in self.arms:
+            key = f"processors.turnavoid.arms.{_FLAG}"
+            raise ConfigurationError(key, f"names no feature flag; write {_FLAG}KEY")
         return Settings(
             accept=self.accept,
             any_model=self.models is Sameness.ANY,
@@ -75,5 +85,6 @@ class JudgingSection(Section, frozen=True):
             },
             digest=self.digest,
             purposes=tuple(PurposeRule(**msgspec.structs.asdict(rule)) for rule in self.purposes),
+            prefix_chain=self.prefix_chain,
             runs=self.runs,
         )

@@ -73,6 +73,7 @@ def fact(  # noqa: PLR0913 - one keyword per part of a fact
     configured = rules.configured(
         view.scope,
         attributes,
+        view.evaluations,
         arm=arm,
         digest=invoke is not None and invoke.digest is not None,
         call=call is not None,

@@ -69,6 +69,8 @@ class Reader:
         """What the configuration says about spans that do not say it themselves."""
         self.wanted: frozenset[str] = _KEYS | self.rules.keys
         """Attribute keys that may be looked at, on a span, a record or a resource."""
+        self.flags: bool = bool(self.rules.flags)
+        """Whether feature flags that were evaluated in a span are looked at."""
         self.prefixes: tuple[bytes, ...] = tuple(map(str.encode, _NEEDLES))
         """Bytes of which at least one stands in every serialized span that yields a fact."""
         self.record_needle: bytes = EVENT_EFFECTS_OBSERVED.encode()

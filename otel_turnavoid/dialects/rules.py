@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from otel_turnavoid.dialects import flags
 from otel_turnavoid.dialects.attributes import Attributes, shown
+from otel_turnavoid.dialects.chain import INSTRUCTIONS, MESSAGES, chain_of
 from otel_turnavoid.digest import canonical
 from otel_turnavoid.errors import DigestError
 from otel_turnavoid.judge.facts import Configured, Fault
@@ -24,9 +27,12 @@ class Rules:
 
     def __init__(self, settings: Settings) -> None:
         self._arms = tuple(settings.arms.items())
+        self.flags = flags.flags_in(settings.arms)
+        """Feature flags among the attributes of ``arms``."""
         self.digest = settings.digest
         """Attributes that make the digest of runs that carry none."""
         self._purposes = settings.purposes
+        self._prefix_chain = settings.prefix_chain
         self._runs = settings.runs
         self.keys = frozenset(
             (
@@ -34,43 +40,68 @@ class Rules:
                 *settings.digest,
                 *settings.runs.values(),
                 *(rule.attribute for rule in settings.purposes),
+                *((MESSAGES, INSTRUCTIONS) if settings.prefix_chain else ()),
             )
         )
         """Attribute keys that the rules look at."""
 
-    def configured(
-        self, scope: str, attributes: Attributes, *, arm: Arm | None, digest: bool, call: bool
+    def configured(  # noqa: PLR0913 - a span, and what it says of itself
+        self,
+        scope: str,
+        attributes: Attributes,
+        evaluations: Sequence[Mapping[str, Any]] = (),
+        *,
+        arm: Arm | None,
+        digest: bool,
+        call: bool,
     ) -> Configured | None:
         """Return what the configuration says about a span, None where it says nothing.
 
         Args:
             scope: Name of the span's instrumentation scope.
             attributes: The span's attributes.
+            evaluations: Attributes of the feature flag evaluations among its events.
             arm: The arm that the span names: a rule for another one does not apply.
             digest: Whether the span brings a digest of its own.
             call: Whether it is a model call, which can have a purpose.
         """
         if not self.keys:
             return None
-        rule = self._arm(attributes)
+        rule = self._arm(attributes, evaluations)
         said = {} if rule is None or arm not in (None, rule.arm) else msgspec.structs.asdict(rule)
-        parts, faults = ({}, ()) if digest else self._digest_parts(attributes)
+        parts, faults = ({}, []) if digest else self._digest_parts(attributes)
+        if arm is None:
+            faults += self._mixed_flags(evaluations)
         found = Configured(
             run_id=self._run_id(scope, attributes),
             purpose=self._purpose(attributes) if call else None,
+            chain=self._chain(attributes) if call and self._prefix_chain else None,
             digest_parts=parts,
-            faults=faults,
+            faults=tuple(faults),
             **said,
         )
         return found if found != _NOTHING else None
 
-    def _arm(self, attributes: Attributes) -> ArmRule | None:
-        """Return the rule for the first configured attribute whose value is listed."""
+    def _arm(
+        self, attributes: Attributes, evaluations: Sequence[Mapping[str, Any]]
+    ) -> ArmRule | None:
+        """Return the rule for the first configured attribute, or flag, whose value is listed."""
         for key, values in self._arms:
-            rule = values.get(_text(attributes.value(key, run_wide=True)) or "")
+            value = attributes.value(key, run_wide=True)
+            if value is None and key in self.flags:
+                value = next(iter(flags.variants_of(key, evaluations)), None)
+            rule = values.get(_text(value) or "")
             if rule is not None:
                 return rule
         return None
+
+    def _mixed_flags(self, evaluations: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
+        """Yield a fault for each flag that gave several variants within one span."""
+        for flag in sorted(self.flags) if evaluations else ():
+            found = flags.variants_of(flag, evaluations)
+            if len(found) > 1:
+                problem = f"one span was given several variants: {', '.join(map(shown, found))}"
+                yield Fault(Rejection.VOCABULARY, flag, problem)
 
     def _run_id(self, scope: str, attributes: Attributes) -> str | None:
         """Return the run id by the attribute configured for the instrumentation scope."""
@@ -84,7 +115,15 @@ class Rules:
                 return rule.purpose
         return None
 
-    def _digest_parts(self, attributes: Attributes) -> tuple[dict[str, str], tuple[Fault, ...]]:
+    def _chain(self, attributes: Attributes) -> tuple[str, ...]:
+        """Return the chain of a call's input messages, empty where they are not there whole."""
+        try:
+            messages = _parsed(attributes.span.get(MESSAGES))
+            return chain_of(messages, _parsed(attributes.span.get(INSTRUCTIONS)))
+        except (DigestError, ValueError, RecursionError):
+            return ()
+
+    def _digest_parts(self, attributes: Attributes) -> tuple[dict[str, str], list[Fault]]:
         """Return the values of the configured attributes as canonical JSON.
 
         Text that holds JSON stands for the value in it, so that spacing and the order of keys
@@ -102,7 +141,7 @@ class Rules:
             except (DigestError, ValueError, RecursionError) as error:
                 problem = f"cannot identify an input: {error}; got {shown(value)}"
                 faults.append(Fault(Rejection.DIGEST, key, problem))
-        return parts, tuple(faults)
+        return parts, faults
 
 
 def _text(value: Any) -> str | None:

@@ -30,6 +30,8 @@ class SpanView(msgspec.Struct, frozen=True, kw_only=True):
     status_error: bool = False
     trace_state: str = ""
     attributes: dict[str, Any] = {}
+    evaluations: tuple[dict[str, Any], ...] = ()
+    """Attributes of the feature flag evaluations among its events, if ``Reader.flags``."""
     dropped_attributes: int = 0
     """How many the sender's span limits left out."""
     scope: str = ""

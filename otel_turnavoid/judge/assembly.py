@@ -13,6 +13,7 @@ from typing import TypeVar
 from otel_turnavoid.judge.across import Across
 from otel_turnavoid.judge.attribution import stray_run_id
 from otel_turnavoid.judge.calls import Call, Tool, calls_of, tools_of
+from otel_turnavoid.judge.chains import with_purposes
 from otel_turnavoid.judge.checks import (
     check_across,
     check_declared,
@@ -72,7 +73,8 @@ def assemble(
     ``stray_run_id`` as the run id); ``observations`` all that name the run; ``across`` what the
     spans of other runs say about it.
     """
-    tree = SpanTree(map(resolved, facts))
+    known, doubts = with_purposes(map(resolved, facts))
+    tree = SpanTree(known)
     findings = Findings()
     stray = run_id in {stray_run_id(fact.trace_id) for fact in tree.facts}
     calls, tools = calls_of(tree), tools_of(tree)
@@ -93,6 +95,8 @@ def assemble(
     end_ns = max(fact.end_ns for fact in timed)
 
     check_facts(tree, findings)
+    for doubt in doubts:
+        findings.withhold(WithheldCause.COMPLETENESS_UNPROVEN, doubt)
     check_across(across, findings)
     if not countable:
         findings.withhold(

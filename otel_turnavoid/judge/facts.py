@@ -87,6 +87,8 @@ class CallDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     usage: Usage = Usage()
     resends: int | None = None
     """How often the client sent the request again within this span."""
+    chain: tuple[str, ...] | None = None
+    """A hash for each beginning of the input messages; empty: unknown, None: nobody asked."""
     overwritten: bool = False
     """The span shows the last of an unknown number of calls, which all wrote onto it."""
 
@@ -121,6 +123,7 @@ class Configured(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     lifecycle: Lifecycle | None = None
     reason: Reason | None = None
     purpose: Purpose | None = None
+    chain: tuple[str, ...] | None = None
     digest_parts: dict[str, str] = {}
     faults: tuple[Fault, ...] = ()
 
@@ -205,6 +208,8 @@ def resolved(fact: SpanFact) -> SpanFact:
         )
     if call is not None and call.purpose is None and added.purpose is not None:
         call = msgspec.structs.replace(call, purpose=added.purpose)
+    if call is not None and added.chain is not None:
+        call = msgspec.structs.replace(call, chain=added.chain)
     return msgspec.structs.replace(
         fact,
         run_id=fact.run_id if fact.run_id is not None else added.run_id,

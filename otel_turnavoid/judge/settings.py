@@ -54,5 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     digest: tuple[str, ...] = ()
     """Attributes whose values make the input digest of runs that carry none."""
     purposes: tuple[PurposeRule, ...] = ()
+    prefix_chain: bool = False
+    """Tell the loop from side calls by their input messages, where no one says the purpose."""
     runs: dict[str, str] = {}
     """Scope name -> attribute whose value is the run id."""

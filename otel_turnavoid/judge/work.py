@@ -7,6 +7,7 @@ out of the outer span, and whatever lies inside a span of overhead is that overh
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -65,12 +66,11 @@ def _bucket(disposition: Disposition, purpose: Purpose, *, discarded: bool) -> s
 
 def batches_of(turns: Sequence[ModelTurn], tools: Sequence[Tool]) -> tuple[Batch, ...]:
     """Return the tool executions between one committed turn and the next, as batches."""
-    starts = [turn.fact.start_ns for turn in turns if turn.committed]
+    starts = sorted(turn.fact.start_ns for turn in turns if turn.committed)
     grouped: dict[int, list[SpanFact]] = defaultdict(list)
     for tool in tools:
         if tool.executed:
-            after = sum(1 for start in starts if start <= tool.fact.start_ns)
-            grouped[after].append(tool.fact)
+            grouped[bisect_right(starts, tool.fact.start_ns)].append(tool.fact)
     return tuple(
         Batch(size=len(facts), depth=_depth(facts)) for _, facts in sorted(grouped.items())
     )

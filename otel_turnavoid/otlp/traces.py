@@ -19,7 +19,7 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 from otel_turnavoid._proto.turnavoid.v1 import otlp_view_pb2 as lazy
-from otel_turnavoid.dialects import Reader, Refusal, SpanView
+from otel_turnavoid.dialects import Reader, Refusal, SpanView, flags
 from otel_turnavoid.dialects.view import LATEST_NS
 from otel_turnavoid.errors import InputError
 from otel_turnavoid.otlp.attributes import AttributeReader, attribute_reader
@@ -29,6 +29,8 @@ _TRACE_ID: Final = 16
 _SPAN_ID: Final = 8
 _ERROR: Final = 2
 """``opentelemetry.proto.trace.v1.Status.StatusCode.STATUS_CODE_ERROR``."""
+
+_FLAG: Final = flags.PREFIX.encode()
 
 _GOOD_IDS: Final = re.compile(rb"\x0a\x10(?!\x00{16}).{16}\x12\x08(?!\x00{8}).{8}", re.DOTALL).match
 """Matches a span that starts as every sender writes it: trace id, span id, neither all zero."""
@@ -79,7 +81,10 @@ def _read(view: lazy.TracesView, reader: Reader, needles: tuple[bytes, ...], int
             for raw in about_agents:
                 span = lazy.SpanView.FromString(raw)
                 refusal = _refusal(span)
-                intake.take(refusal or reader.read(_view(span, scope, resource, attributes)))
+                evaluations = _evaluations(raw) if reader.flags else ()
+                intake.take(
+                    refusal or reader.read(_view(span, scope, resource, attributes, evaluations))
+                )
     return spans
 
 
@@ -107,6 +112,7 @@ def _view(
     scope: lazy.ScopeView,
     resource: dict[str, Any],
     attributes: AttributeReader,
+    evaluations: tuple[dict[str, Any], ...],
 ) -> SpanView:
     return SpanView(
         trace_id=span.trace_id.hex(),
@@ -119,10 +125,22 @@ def _view(
         status_error=span.status.code == _ERROR,
         trace_state=span.trace_state,
         attributes=attributes.read(span.attributes),
+        evaluations=evaluations,
         dropped_attributes=span.dropped_attributes_count,
         scope=scope.name,
         scope_version=scope.version,
         resource=resource,
+    )
+
+
+def _evaluations(raw: bytes) -> tuple[dict[str, Any], ...]:
+    """Return the attributes of each feature flag evaluation among a span's events."""
+    if _FLAG not in raw:
+        return ()
+    attributes = attribute_reader(flags.KEYS)
+    events = map(lazy.EventView.FromString, lazy.SpanEventsView.FromString(raw).events)
+    return tuple(
+        attributes.read(event.attributes) for event in events if event.name in flags.EVENTS
     )
 
 

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Final
 
 from otel_turnavoid.judge.calls import calls_of, tools_of
+from otel_turnavoid.judge.chains import with_purposes
 from otel_turnavoid.judge.completeness import last_invoke, missing, outermost_invokes
 from otel_turnavoid.judge.facts import Observation, SpanFact
 from otel_turnavoid.judge.observing import effects, independent
@@ -58,7 +59,7 @@ def explain_run(  # noqa: PLR0913 - knobs, each with a name
         peers: Runs of the same input, to say why none was compared with it.
         settings: By which the observations count.
     """
-    tree = SpanTree(material.facts)
+    tree = SpanTree(with_purposes(material.facts)[0])
     calls, tools = calls_of(tree), tools_of(tree)
     turns = turns_of(tree, calls)
     last = last_invoke(outermost_invokes(tree))

@@ -113,7 +113,10 @@ def _with_unclaimed(connection: Connection, trace_ids: Iterable[str]) -> set[str
 def _links_across(connection: Connection, trace_ids: Iterable[str]) -> Iterator[Link]:
     """Yield the spans of these traces that lie directly below another run's, or that two claim."""
     one, other = schema.spans.alias("one"), schema.spans.alias("other")
-    same_trace = and_(one.c.trace_id == other.c.trace_id, one.c.run_id != other.c.run_id)
+    # As an expression, so that SQLite looks the other span up and does not start from it: for
+    # each of those it would read the whole trace.
+    its_trace = one.c.trace_id + ""
+    same_trace = and_(other.c.trace_id == its_trace, one.c.run_id != other.c.run_id)
     fields = [one.c.trace_id, one.c.span_id, one.c.parent_id, one.c.run_id]
     fields += [other.c.span_id, other.c.parent_id, other.c.run_id]
     for column in (one.c.parent_id, one.c.span_id):

@@ -221,6 +221,7 @@ class TestJudging:
                           lifecycle: realized, reason: exact-match}
                 digest: [task.input]
                 purposes: [{attribute: kind, equals: judge, purpose: validation}]
+                prefix_chain: true
                 runs: {some.scope: session.id}
             """,
             env={},
@@ -249,6 +250,7 @@ class TestJudging:
             },
             digest=("task.input",),
             purposes=(PurposeRule(attribute="kind", equals="judge", purpose=Purpose.VALIDATION),),
+            prefix_chain=True,
             runs={"some.scope": "session.id"},
         )
 
@@ -270,6 +272,10 @@ class TestJudging:
                 "arms: {flag: {on: {variant: v}}}",
                 "arms.flag.on.arm: is required",
             ),
+            (
+                "arms: {feature_flag.: {on: control}}",
+                "arms.feature_flag.: names no feature flag; write feature_flag.KEY",
+            ),
             ("arms: {flag: control}", "arms.flag: wants a mapping, got 'control'"),
             (
                 "purposes: [{attribute: a, equals: true, purpose: side}]",
@@ -279,7 +285,8 @@ class TestJudging:
                 "wait: 5m",
                 (
                     "wait: unknown key; known: accept, models, instrumentation, decision_wait, "
-                    "settle, run_expiry, observation_skew, arms, digest, purposes, runs"
+                    "settle, run_expiry, observation_skew, arms, digest, purposes, "
+                    "prefix_chain, runs"
                 ),
             ),
         ],

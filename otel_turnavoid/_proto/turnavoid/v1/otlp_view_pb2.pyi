@@ -90,6 +90,20 @@ class SpanView(_message.Message):
     status: StatusView
     def __init__(self, trace_id: _Optional[bytes] = ..., span_id: _Optional[bytes] = ..., trace_state: _Optional[str] = ..., parent_span_id: _Optional[bytes] = ..., name: _Optional[str] = ..., kind: _Optional[int] = ..., start_time_unix_nano: _Optional[int] = ..., end_time_unix_nano: _Optional[int] = ..., attributes: _Optional[_Iterable[bytes]] = ..., dropped_attributes_count: _Optional[int] = ..., status: _Optional[_Union[StatusView, _Mapping]] = ...) -> None: ...
 
+class SpanEventsView(_message.Message):
+    __slots__ = ("events",)
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    events: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, events: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class EventView(_message.Message):
+    __slots__ = ("name", "attributes")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    attributes: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, name: _Optional[str] = ..., attributes: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
 class StatusView(_message.Message):
     __slots__ = ("code",)
     CODE_FIELD_NUMBER: _ClassVar[int]
