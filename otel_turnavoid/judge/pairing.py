@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from otel_turnavoid.vocabulary import Arm
 
@@ -43,7 +44,8 @@ class Entrant(Protocol):
 EntrantT = TypeVar("EntrantT", bound=Entrant)
 
 
-class Pairs(NamedTuple, Generic[EntrantT]):
+@dataclass(frozen=True)
+class Pairs(Generic[EntrantT]):
     """What can be compared among the runs of one key."""
 
     candidates: list[tuple[EntrantT, EntrantT]]

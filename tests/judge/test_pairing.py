@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_turnavoid.judge.pairing import pair
+from otel_turnavoid.judge.pairing import Pairs, pair
 from otel_turnavoid.vocabulary import Arm, Rejection
 
 CONTROL, REUSE, FUSED = Arm.CONTROL, Arm.EXACT_REUSE, Arm.FUSED_BATCH
@@ -67,11 +67,11 @@ def test_every_arm_and_variant_may_use_the_same_control(runs) -> None:
 
 
 def test_a_control_without_a_candidate_is_in_no_pair(runs) -> None:
-    assert pair(runs("c0")) == ([], [])
+    assert pair(runs("c0")) == Pairs([], [])
 
 
 def test_candidates_are_not_paired_with_each_other(runs) -> None:
-    assert pair(runs("k0", "k1", "f2")) == ([], [])
+    assert pair(runs("k0", "k1", "f2")) == Pairs([], [])
 
 
 @pytest.mark.parametrize(
