@@ -149,22 +149,3 @@ def test_the_module_runs_as_the_command() -> None:
     )
 
     assert done.stdout == f"turnavoid, version {version('otel-turnavoid')}\n"
-
-
-HEAVY = ("google", "grpc", "opentelemetry", "rich", "sqlalchemy", "starlette", "uvicorn", "yaml")
-
-
-def test_help_imports_nothing_heavy() -> None:
-    """What makes a command slow to start is imported by the command that needs it."""
-    script = (
-        "import sys; from otel_turnavoid.cli.main import main; "
-        "import contextlib, io\n"
-        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
-        "    sys.argv = ['turnavoid', '--help']; main()\n"
-        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], check=True, capture_output=True, text=True
-    )
-
-    assert [name for name in HEAVY if name in done.stdout.split()] == []
