@@ -63,13 +63,10 @@ def read(view: SpanView, rules: Rules) -> SpanFact | None:
     attributes = Attributes(view.attributes, view.resource)
     operation = view.attributes.get(GenAI.OPERATION_NAME)
     entry = ENTRIES.get(operation) if isinstance(operation, str) else None
-    return parts.fact(
+    return parts.entry_fact(
         view,
         attributes,
         rules,
         dialect=NAME,
         entry=entry,
-        invoke=parts.invoke_detail(attributes) if entry is Entry.INVOKE else None,
-        call=parts.call_detail(attributes) if entry is Entry.LLM_CALL else None,
-        tool=parts.tool_detail(attributes) if entry is Entry.TOOL_TURN else None,
     )

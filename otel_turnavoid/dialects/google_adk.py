@@ -30,15 +30,12 @@ def read(view: SpanView, rules: Rules) -> SpanFact | None:
     entry = genai.ENTRIES.get(operation) if operation is not None else _unnamed(attributes)
     if entry is Entry.TOOL_TURN and attributes.text(GenAI.TOOL_NAME) == _MERGED_TOOLS:
         entry = None
-    return parts.fact(
+    return parts.entry_fact(
         view,
         attributes,
         rules,
         dialect=NAME,
         entry=entry,
-        invoke=parts.invoke_detail(attributes) if entry is Entry.INVOKE else None,
-        call=parts.call_detail(attributes) if entry is Entry.LLM_CALL else None,
-        tool=parts.tool_detail(attributes) if entry is Entry.TOOL_TURN else None,
     )
 
 

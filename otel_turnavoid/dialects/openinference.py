@@ -65,15 +65,14 @@ def read(view: SpanView, rules: Rules) -> SpanFact | None:
     final = view.scope == _SMOLAGENTS and view.attributes.get(_TOOL_NAME) == _FINAL_ANSWER
     if entry is Entry.TOOL_TURN and final:
         entry = None
-    return parts.fact(
+    return parts.entry_fact(
         view,
         attributes,
         rules,
         dialect=NAME,
         entry=entry,
-        invoke=parts.invoke_detail(attributes) if entry is Entry.INVOKE else None,
-        call=_call(attributes) if entry is Entry.LLM_CALL else None,
-        tool=_tool(attributes) if entry is Entry.TOOL_TURN else None,
+        call=_call,
+        tool=_tool,
     )
 
 

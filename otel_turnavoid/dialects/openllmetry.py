@@ -7,6 +7,7 @@ links. The operation is believed first, and both before the one span that only i
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -54,15 +55,14 @@ def read(view: SpanView, rules: Rules) -> SpanFact | None:
         entry = _TYPES.get(attributes.text(REQUEST_TYPE) or "")
     else:
         entry = Entry.LLM_CALL if responses else None
-    return parts.fact(
+    return parts.entry_fact(
         view,
         attributes,
         rules,
         dialect=NAME,
         entry=entry,
-        invoke=parts.invoke_detail(attributes) if entry is Entry.INVOKE else None,
-        call=_call(view, attributes) if entry is Entry.LLM_CALL else None,
-        tool=_tool(attributes) if entry is Entry.TOOL_TURN else None,
+        call=partial(_call, view),
+        tool=_tool,
     )
 
 

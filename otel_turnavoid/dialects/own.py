@@ -27,15 +27,12 @@ def read(view: SpanView, rules: Rules) -> SpanFact | None:
     turn = None
     if entry is Entry.AGENT_TURN:
         turn = attributes.word(Attr.TURN_DISPOSITION, Disposition)
-    return parts.fact(
+    return parts.entry_fact(
         view,
         attributes,
         rules,
         dialect=NAME,
         own=True,
         entry=entry,
-        invoke=parts.invoke_detail(attributes) if entry is Entry.INVOKE else None,
         turn=turn,
-        call=parts.call_detail(attributes) if entry is Entry.LLM_CALL else None,
-        tool=parts.tool_detail(attributes) if entry is Entry.TOOL_TURN else None,
     )

@@ -38,6 +38,8 @@ from otel_turnavoid.vocabulary import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from otel_turnavoid.dialects.attributes import Attributes
     from otel_turnavoid.dialects.rules import Rules
     from otel_turnavoid.dialects.view import SpanView
@@ -112,6 +114,37 @@ def fact(  # noqa: PLR0913 - one keyword per part of a fact
         tool=tool,
         faults=tuple(attributes.faults),
         configured=configured,
+    )
+
+
+def entry_fact(  # noqa: PLR0913 - one keyword per part that dialects differ in
+    view: SpanView,
+    attributes: Attributes,
+    rules: Rules,
+    *,
+    dialect: str,
+    entry: Entry | None,
+    own: bool = False,
+    turn: Disposition | None = None,
+    call: Callable[[Attributes], CallDetail] | None = None,
+    tool: Callable[[Attributes], ToolDetail] | None = None,
+) -> SpanFact:
+    """Put the fact of an entry together with the detail that its kind has.
+
+    ``call`` and ``tool`` read what a dialect says in its own words; by default ``call_detail``
+    and ``tool_detail``.
+    """
+    return fact(
+        view,
+        attributes,
+        rules,
+        dialect=dialect,
+        own=own,
+        entry=entry,
+        invoke=invoke_detail(attributes) if entry is Entry.INVOKE else None,
+        turn=turn,
+        call=(call or call_detail)(attributes) if entry is Entry.LLM_CALL else None,
+        tool=(tool or tool_detail)(attributes) if entry is Entry.TOOL_TURN else None,
     )
 
 

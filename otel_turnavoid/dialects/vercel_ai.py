@@ -53,15 +53,14 @@ def read(view: SpanView, rules: Rules) -> SpanFact | None:
         return None
     attributes = Attributes(view.attributes, view.resource)
     entry = genai.ENTRIES.get(attributes.text(GenAI.OPERATION_NAME) or "") or _entry(operation)
-    return parts.fact(
+    return parts.entry_fact(
         view,
         attributes,
         rules,
         dialect=NAME,
         entry=entry,
-        invoke=parts.invoke_detail(attributes) if entry is Entry.INVOKE else None,
-        call=_call(attributes) if entry is Entry.LLM_CALL else None,
-        tool=_tool(attributes) if entry is Entry.TOOL_TURN else None,
+        call=_call,
+        tool=_tool,
     )
 
 
