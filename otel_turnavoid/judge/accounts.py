@@ -173,10 +173,12 @@ def _pair(pair: PairDecided) -> Iterator[Posting]:
     yield _posting(Metric.EFFECTS_SUPPRESSED, labels, pair.suppressed)
     before, after = control.work, candidate.work
     saved_ms = before.gross_ms - after.gross_ms
-    saved_usd = before.gross_usd - after.gross_usd
     gross, net = {**labels, Attr.BASIS: Basis.GROSS}, {**labels, Attr.BASIS: Basis.NET}
     yield _posting(Metric.SAVED_DURATION, gross, saved_ms * MS)
     yield _posting(Metric.SAVED_DURATION, net, (saved_ms - after.overhead_ms) * MS)
+    if not before.priced_like(after):
+        return
+    saved_usd = before.gross_usd - after.gross_usd
     yield _posting(Metric.SAVED_COST, gross, saved_usd)
     yield _posting(Metric.SAVED_COST, net, saved_usd - after.overhead_usd)
 

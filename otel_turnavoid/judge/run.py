@@ -48,6 +48,10 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     speculation_usd: float = 0.0
     retry_usd: float = 0.0
     recovery_usd: float = 0.0
+    unpriced_calls: int = 0
+    """Model calls of which nothing says what they cost."""
+    unpriced_tools: int = 0
+    """Tool executions of which nothing says what they cost."""
 
     @property
     def gross_ms(self) -> float:
@@ -68,6 +72,15 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     def overhead_usd(self) -> float:
         """Cost of all overhead."""
         return self.validation_usd + self.speculation_usd + self.retry_usd + self.recovery_usd
+
+    def priced_like(self, other: Work) -> bool:
+        """Whether the difference of the two costs is a difference of what was spent.
+
+        Every model call of both has to state its cost; tools have to in both runs or in none.
+        """
+        tools_priced = self.unpriced_tools == other.unpriced_tools == 0
+        tools_free = self.tool_usd == other.tool_usd == 0
+        return self.unpriced_calls == other.unpriced_calls == 0 and (tools_priced or tools_free)
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True):

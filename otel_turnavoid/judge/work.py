@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
-from otel_turnavoid.judge.calls import Tool
-from otel_turnavoid.judge.facts import SpanFact
+from otel_turnavoid.judge.calls import Call, Tool
+from otel_turnavoid.judge.facts import SpanFact, Usage
 from otel_turnavoid.judge.run import Batch, Work
 from otel_turnavoid.judge.spans import SpanTree
 from otel_turnavoid.judge.turns import ModelTurn
@@ -36,6 +36,16 @@ def work_of(tree: SpanTree, turns: Sequence[ModelTurn], tools: Sequence[Tool]) -
     for fact in tree.facts:
         if fact.overhead is not None:
             buckets[id(fact)] = (fact, fact.overhead.value, fact.cost_usd)
+    calls = [call for turn in turns for call in turn.calls]
+    unpriced = {
+        "unpriced_calls": sum(
+            _spent_unsaid(call) and not _covered(call.fact, tree) for call in calls
+        ),
+        "unpriced_tools": sum(
+            tool.executed and tool.cost_usd is None and not _covered(tool.fact, tree)
+            for tool in tools
+        ),
+    }
     spent: dict[str, list[float]] = defaultdict(list)
     for fact, bucket, cost in buckets.values():
         outer = [over for over in tree.ancestors(fact) if id(over) in buckets]
@@ -51,7 +61,26 @@ def work_of(tree: SpanTree, turns: Sequence[ModelTurn], tools: Sequence[Tool]) -
         if outer:
             spent[f"{buckets[id(outer[0])][1]}_ms"].append(-milliseconds)
     # Parallel work inside one span may take longer than the span itself.
-    return Work(**{name: max(math.fsum(amounts), 0.0) for name, amounts in spent.items()})
+    amounts = {name: max(math.fsum(parts), 0.0) for name, parts in spent.items()}
+    return Work(**amounts, **unpriced)
+
+
+def _spent_unsaid(call: Call) -> bool:
+    """Whether a call took something and nothing says what that costs.
+
+    A call that failed without any usage, such as a refused connection, is taken as free.
+    """
+    if call.cost_usd is not None:
+        return False
+    return call.disposition is not Disposition.FAILED or call.usage != Usage()
+
+
+def _covered(fact: SpanFact, tree: SpanTree) -> bool:
+    """Whether overhead around a span states a cost, which is then the span's too."""
+    return any(
+        over.overhead is not None and over.cost_usd is not None
+        for over in (fact, *tree.ancestors(fact))
+    )
 
 
 def _bucket(disposition: Disposition, purpose: Purpose, *, discarded: bool) -> str:

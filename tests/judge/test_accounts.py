@@ -81,6 +81,19 @@ def test_a_pair_with_credit(make_run) -> None:
     ]
 
 
+def test_a_cost_that_one_side_does_not_state_makes_no_saving(make_run) -> None:
+    control = make_run("c", Arm.CONTROL, 4, "a", work=Work(model_usd=1.0))
+    candidate = make_run("k", Arm.EXACT_REUSE, 1, "a", work=Work(unpriced_calls=1))
+
+    saved = [
+        found
+        for found in posted(judge(control, candidate, Settings()))
+        if "saved" in found.instrument.name
+    ]
+
+    assert saved == []
+
+
 def test_a_withheld_pair_posts_its_first_cause(make_run) -> None:
     control = make_run("c", Arm.CONTROL, 4, "a", "b")
     candidate = make_run(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from otel_turnavoid.judge.calls import calls_of, tools_of
+from otel_turnavoid.judge.facts import Usage
 from otel_turnavoid.judge.run import Batch, Work
 from otel_turnavoid.judge.spans import SpanTree
 from otel_turnavoid.judge.turns import turns_of
@@ -24,7 +26,13 @@ def parts(run):
 
 
 def work(run) -> Work:
-    return work_of(*parts(run))
+    """Return what a run spent, whether its cost was stated or not."""
+    return msgspec.structs.replace(work_of(*parts(run)), unpriced_calls=0, unpriced_tools=0)
+
+
+def unpriced(run) -> tuple[int, int]:
+    spent = work_of(*parts(run))
+    return (spent.unpriced_calls, spent.unpriced_tools)
 
 
 def batches(run):
@@ -193,3 +201,53 @@ def test_turns_that_are_not_committed_do_not_part_batches(script) -> None:
     run.tool()
 
     assert batches(run) == (Batch(size=2, depth=2),)
+
+
+def test_calls_and_executions_without_a_stated_cost_are_counted(script) -> None:
+    run = script()
+    run.turn({"cost_usd": 0.25}, {})
+    run.tool(cost_usd=0.5)
+    run.tool()
+
+    assert unpriced(run) == (1, 1)
+
+
+def test_a_failed_call_without_usage_is_free(script) -> None:
+    run = script()
+    run.turn({"disposition": Disposition.FAILED, "usage": Usage()}, {"cost_usd": 1.0})
+
+    assert unpriced(run) == (0, 0)
+
+
+def test_a_failed_call_that_used_tokens_is_not_free(script) -> None:
+    run = script()
+    run.turn({"disposition": Disposition.FAILED, "usage": Usage(input=7)}, {"cost_usd": 1.0})
+
+    assert unpriced(run) == (1, 0)
+
+
+def test_a_reused_result_needs_no_cost(script) -> None:
+    run = script()
+    run.turn({"cost_usd": 1.0})
+    run.tool(disposition=ToolDisposition.REUSED)
+
+    assert unpriced(run) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("control", "candidate", "comparable"),
+    [
+        ({}, {}, True),
+        ({"unpriced_calls": 1}, {}, False),
+        ({}, {"unpriced_calls": 1}, False),
+        ({"unpriced_tools": 1}, {"unpriced_tools": 2}, True),
+        ({"unpriced_tools": 1}, {}, True),
+        ({"unpriced_tools": 1}, {"tool_usd": 0.5}, False),
+        ({"tool_usd": 0.5}, {"unpriced_tools": 1}, False),
+        ({"tool_usd": 0.5}, {"tool_usd": 0.25}, True),
+    ],
+)
+def test_costs_compare_where_both_state_every_call_and_both_or_neither_state_tools(
+    control, candidate, comparable
+) -> None:
+    assert Work(**control).priced_like(Work(**candidate)) is comparable
