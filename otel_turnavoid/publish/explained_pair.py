@@ -170,7 +170,27 @@ def _for_credit(pair: PairDecided) -> tuple[str, ...]:
         f"{pair.observer}, which by its identity is none of the agents, looked at both runs",
         f"it saw the same {_count(len(pair.control_effects), 'required effect')} of both",
         "models and instrumentation are comparable",
+        *_at_its_word(control, candidate),
     )
+
+
+def _at_its_word(control: Run, candidate: Run) -> tuple[str, ...]:
+    """Return what a reader should look at: work that only the candidate says was no turn."""
+    before, after = _beside_turns(control), _beside_turns(candidate)
+    if before is None or after is None or after <= before:
+        return ()
+    said = (
+        f"the candidate made {_count(after, 'model call')} that added no turn, the control"
+        f" {before}; what such calls were for is the agent's own word, so look at them below"
+    )
+    return (said,)
+
+
+def _beside_turns(run: Run) -> int | None:
+    """Return how many model calls a run made beyond its committed turns."""
+    if run.llm_calls is None or run.model_turns is None:
+        return None
+    return run.llm_calls - run.model_turns
 
 
 def process_name(service: str, instance: str) -> str:

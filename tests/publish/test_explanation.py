@@ -109,6 +109,16 @@ def test_a_pair_without_a_cause_says_what_was_in_order() -> None:
     )
 
 
+def test_credit_with_more_calls_beside_the_turns_than_the_control_says_whose_word_that_is() -> None:
+    side = [Turn([Call(purpose=Purpose.SIDE)]), Turn([Call(purpose=Purpose.VALIDATION)])]
+    candidate = made("k", "fused-batch", turns=[Turn([Call()]), *side])
+
+    assert pair_of(made("c", "control", turns=4), candidate).for_credit[-1] == (
+        "the candidate made 2 model calls that added no turn, the control 0;"
+        " what such calls were for is the agent's own word, so look at them below"
+    )
+
+
 @pytest.mark.parametrize(
     ("knobs", "cause", "found"),
     [
