@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class AutomaticTurns:
     """The automatic turns directly below one entry; parallel calls make parallel turns.
 
-    The lock is held while a turn's span starts or ends, never while a call runs.
+    The lock is held while a turn's span starts, never while a call runs, and never while a span
+    ends: processors may take long over that, or wait for what other threads do.
     """
 
     __slots__ = ("_closed", "_lock", "_turns")
@@ -49,38 +50,54 @@ class AutomaticTurns:
             continuation: Whether the call is known to sample nothing new.
             start: Opens a turn.
         """
-        with self._lock:
-            for turn in reversed(self._turns):
-                if _continues(turn, purpose, digest, continuation=continuation):
-                    break
-            else:
-                for idle in [turn for turn in self._turns if not turn.running]:
-                    self._end(idle)
-                turn = start()
-                turn.automatic_for = purpose
-                self._turns.append(turn)
-            turn.input = digest
-            turn.running += 1
-            return turn
+        over: list[TurnHandle] = []
+        try:
+            with self._lock:
+                for turn in reversed(self._turns):
+                    if _continues(turn, purpose, digest, continuation=continuation):
+                        break
+                else:
+                    over = self._take_idle()
+                    turn = start()
+                    turn.automatic_for = purpose
+                    self._turns.append(turn)
+                turn.input = digest
+                turn.running += 1
+                return turn
+        finally:
+            _end(over)
 
-    def leave(self, turn: TurnHandle, call: CallHandle) -> None:
-        """Hear that a call of a turn has ended."""
+    def leave(self, call: CallHandle) -> None:
+        """Hear that a call has ended which ``enter`` gave its turn."""
+        turn = call.turn
+        if turn is None:
+            return
         with self._lock:
             turn.running -= 1
             turn.last_failed = call.failed
             turn.last_end_ns = getattr(call.span, "end_time", None)
-            if not turn.running and (self._closed or turn is not self._turns[-1]):
-                self._end(turn)
+            over = not turn.running and (self._closed or turn is not self._turns[-1])
+            if over:
+                self._turns.remove(turn)
+        if over:
+            _end([turn])
 
     def close(self) -> None:
         """Hear that the entry around the turns ends; calls that still run end theirs."""
         with self._lock:
             self._closed = True
-            for idle in [turn for turn in self._turns if not turn.running]:
-                self._end(idle)
+            over = self._take_idle()
+        _end(over)
 
-    def _end(self, turn: TurnHandle) -> None:
-        self._turns.remove(turn)
+    def _take_idle(self) -> list[TurnHandle]:
+        """Take out the turns in which no call runs: they are over."""
+        idle = [turn for turn in self._turns if not turn.running]
+        self._turns = [turn for turn in self._turns if turn.running]
+        return idle
+
+
+def _end(turns: list[TurnHandle]) -> None:
+    for turn in turns:
         turn.end(end_ns=turn.last_end_ns)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from opentelemetry.trace import SpanKind
@@ -14,11 +15,17 @@ from otel_turnavoid.instrument.scope import Handle
 from otel_turnavoid.vocabulary import Attr, Disposition, Entry, GenAI, Purpose
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from otel_turnavoid.instrument.run import RunState
     from otel_turnavoid.instrument.turn_handle import TurnHandle
 
+# Looked up once: calls are the most frequent of entries.
+_PURPOSE: Final = Attr.CALL_PURPOSE
+_DIGEST: Final = Attr.CALL_INPUT_DIGEST
+_SAMPLINGS: Final = Attr.CALL_SAMPLINGS
+_ATTEMPT: Final = Attr.CALL_ATTEMPT
+_DISPOSITION: Final = Attr.CALL_DISPOSITION
+_AGENT: Final = Purpose.AGENT.value
 _COMMITTED: Final = Disposition.COMMITTED.value
 _FAILED: Final = Disposition.FAILED.value
 
@@ -35,6 +42,7 @@ class CallHandle(Handle):
     """An open LlmCall."""
 
     entry: ClassVar[str] = Entry.LLM_CALL.value
+    in_turn: ClassVar[bool] = True
     span_kind: ClassVar[SpanKind] = SpanKind.CLIENT
 
     attempt = 1
@@ -43,13 +51,9 @@ class CallHandle(Handle):
     """Digest of its input messages, if stated."""
     samplings: int | None = None
     _purpose: str = Purpose.AGENT.value
-    _asked: tuple[str | None, str | None] = (None, None)
-
-    def __init__(self, run: RunState, parent: Handle | None) -> None:
-        super().__init__(run, parent)
-        self._content: dict[str, Any] = {}
-        if parent is not None and parent.turn is not None:
-            self.turn = parent.turn
+    _asked: Mapping[str, Any] = MappingProxyType({})
+    """What its span started with."""
+    _content: dict[str, Any] | None = None
 
     def set(  # noqa: PLR0913 - all optional
         self,
@@ -147,7 +151,7 @@ class CallHandle(Handle):
             for key, value in said.items():
                 self.record(key, value)
         if content.in_events:
-            self._content.update(said)
+            self._content = {**(self._content or {}), **said}
 
     def price(self) -> None:
         """Price the call by its usage, with the price tables of the extra ``prices``.
@@ -155,43 +159,34 @@ class CallHandle(Handle):
         A stated cost stands. Where no price is known, the cost stays unknown.
         """
         if Attr.COST_USD not in self._late:
-            asked, provider = self._asked
-            model = self._late.get(GenAI.RESPONSE_MODEL, asked)
-            named = self._late.get(GenAI.PROVIDER_NAME, provider)
-            self.record(Attr.COST_USD, price_usd(model, named, self._late))
+            self.record(Attr.COST_USD, self._priced())
 
-    def end(self, error: BaseException | None = None, *, end_ns: int | None = None) -> None:
-        """End the call, once, and with it its turn where that is over."""
-        if self._ended:
-            return
-        if self.run.prices:
-            self.price()
-        super().end(error, end_ns=end_ns)
-        turn = self.turn
-        if turn is not None and turn is self.parent and turn.automatic_for is not None:
-            around = turn.parent
-            if around is not None and around.automatic is not None:
-                around.automatic.leave(turn, self)
+    def _priced(self) -> float | None:
+        late = self._late
+        model = late.get(GenAI.RESPONSE_MODEL, self._asked.get(GenAI.REQUEST_MODEL))
+        provider = late.get(GenAI.PROVIDER_NAME, self._asked.get(GenAI.PROVIDER_NAME))
+        return price_usd(model, provider, late)
 
     def _opening(self, attributes: dict[str, Any]) -> None:
+        self._asked = attributes
         said = attributes.get
-        purpose = said(Attr.CALL_PURPOSE)
+        purpose = said(_PURPOSE)
         if purpose is None:
-            purpose = self.purpose or Purpose.AGENT.value
-            attributes[Attr.CALL_PURPOSE] = purpose
+            attributes[_PURPOSE] = purpose = self.purpose or _AGENT
         self._purpose = purpose
-        self._asked = (said(GenAI.REQUEST_MODEL), said(GenAI.PROVIDER_NAME))
-        self.input = said(Attr.CALL_INPUT_DIGEST)
-        self.samplings = said(Attr.CALL_SAMPLINGS)
-        turn = self.turn
+        self.input = said(_DIGEST)
+        samplings = self.samplings = said(_SAMPLINGS)
+        parent = self.parent
+        turn = None if parent is None else parent.turn
         if turn is not None:
+            self.turn = turn
             before = turn.calls.get(purpose)
-            if before is not None and self.samplings != 0 and self._repeats(before, turn):
+            if before is not None and samplings != 0 and self._repeats(before, turn):
                 self.attempt = before.attempt + 1
             turn.calls[purpose] = self
-        stated = said(Attr.CALL_ATTEMPT)
+        stated = said(_ATTEMPT)
         if stated is None:
-            attributes[Attr.CALL_ATTEMPT] = self.attempt
+            attributes[_ATTEMPT] = self.attempt
         else:
             self.attempt = stated
 
@@ -206,21 +201,26 @@ class CallHandle(Handle):
         return False
 
     def _closing(self, late: dict[str, Any], error: BaseException | None) -> None:
-        disposition = late.get(Attr.CALL_DISPOSITION)
+        if self.run.prices and Attr.COST_USD not in late:
+            cost = self._priced()
+            if cost is not None:
+                late[Attr.COST_USD] = cost
+        disposition = late.get(_DISPOSITION)
         if disposition is None:
-            disposition = _COMMITTED if error is None else _FAILED
-            late[Attr.CALL_DISPOSITION] = disposition
-        self.failed = disposition == _FAILED
-        if not self.failed and self.samplings is None:
-            late[Attr.CALL_SAMPLINGS] = 1
+            late[_DISPOSITION] = disposition = _COMMITTED if error is None else _FAILED
+        failed = disposition == _FAILED
+        samplings = self.samplings
+        if failed:
+            self.failed = True
+        elif samplings is None:
+            late[_SAMPLINGS] = 1
         turn = self.turn
         if turn is not None:
-            if self._purpose not in GENERATING or (self.samplings == 0 and not self.failed):
+            if self._purpose not in GENERATING or (samplings == 0 and not failed):
                 turn.side_work = True
             else:
                 turn.generated.add(disposition)
         if self._content:
-            asked, provider = self._asked
-            about = {GenAI.OPERATION_NAME: "chat", GenAI.PROVIDER_NAME: provider}
-            about |= {GenAI.REQUEST_MODEL: asked, **self._content}
-            emit_details({k: v for k, v in about.items() if v is not None}, self.context)
+            about = (GenAI.OPERATION_NAME, GenAI.PROVIDER_NAME, GenAI.REQUEST_MODEL)
+            asked = {key: self._asked[key] for key in about if key in self._asked}
+            emit_details({**asked, **self._content}, self.context)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from opentelemetry import context as context_api
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from otel_turnavoid.instrument.scope import Scope
+
+    Begin = Callable[[dict[str, Any] | None], Handle]
+    InputReader = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any] | None]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -38,16 +42,16 @@ def decorated(scope: Scope[Any], function: F) -> F:
         misused(Misuse.FUNCTION, f"cannot decorate the class {function.__name__}")
         return function
     scope = scope.decorating(_name(function))
-    begin = _opener(scope, function)
-    wrapper: Callable[..., Any]
+    wrap: Callable[..., Callable[..., Any]]
     if inspect.isasyncgenfunction(function):
-        wrapper = _async_generator(begin, function)
+        wrap = _async_generator
     elif inspect.iscoroutinefunction(function):
-        wrapper = _coroutine(begin, function)
+        wrap = _coroutine
     elif inspect.isgeneratorfunction(function):
-        wrapper = _generator(begin, function)
+        wrap = _generator
     else:
-        wrapper = _plain(begin, function)
+        wrap = _plain
+    wrapper = wrap(scope.begin, _input_reader(scope, function), function)
     return cast("F", functools.wraps(function)(wrapper))
 
 
@@ -60,37 +64,32 @@ def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-def _opener(scope: Scope[Handle], function: Callable[..., Any]) -> Callable[..., Handle]:
-    """Return what opens the entry of a call, given the call's arguments."""
+def _input_reader(scope: Scope[Handle], function: Callable[..., Any]) -> InputReader | None:
+    """Return what reads the input out of a call's arguments; None where it is no parameter."""
     wanted = scope.input_parameter
     if wanted is None:
-        return _constant(scope)
+        return None
     signature = inspect.signature(function)
     if wanted not in signature.parameters:
         misused(Misuse.FUNCTION, f"input_from: {_name(function)} has no parameter {wanted!r}")
-        return _constant(scope)
+        return None
 
-    def begin(*args: Any, **kwargs: Any) -> Handle:
+    def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:  # the call itself will say it better
-            return scope.begin()
+            return None
         bound.apply_defaults()
-        return scope.begin({"input": bound.arguments[wanted]})
+        return {"input": bound.arguments[wanted]}
 
-    return begin
-
-
-def _constant(scope: Scope[Handle]) -> Callable[..., Handle]:
-    def begin(*_args: Any, **_kwargs: Any) -> Handle:
-        return scope.begin()
-
-    return begin
+    return read
 
 
-def _plain(begin: Callable[..., Handle], function: Callable[..., Any]) -> Callable[..., Any]:
+def _plain(
+    begin: Begin, read: InputReader | None, function: Callable[..., Any]
+) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        handle = begin(*args, **kwargs)
+        handle = begin(None if read is None else read(args, kwargs))
         token = context_api.attach(handle.context)
         try:
             result = function(*args, **kwargs)
@@ -99,7 +98,7 @@ def _plain(begin: Callable[..., Handle], function: Callable[..., Any]) -> Callab
             handle.end(error)
             raise
         restore(token, handle)
-        if inspect.iscoroutine(result):  # a plain function that hands out a coroutine
+        if isinstance(result, CoroutineType):  # a plain function that hands out a coroutine
             return _finish(handle, lambda: result)
         handle.end()
         return result
@@ -108,10 +107,11 @@ def _plain(begin: Callable[..., Handle], function: Callable[..., Any]) -> Callab
 
 
 def _coroutine(
-    begin: Callable[..., Handle], function: Callable[..., Awaitable[Any]]
+    begin: Begin, read: InputReader | None, function: Callable[..., Awaitable[Any]]
 ) -> Callable[..., Any]:
     async def call(*args: Any, **kwargs: Any) -> Any:
-        return await _finish(begin(*args, **kwargs), lambda: function(*args, **kwargs))
+        handle = begin(None if read is None else read(args, kwargs))
+        return await _finish(handle, lambda: function(*args, **kwargs))
 
     return call
 
@@ -130,11 +130,11 @@ async def _finish(handle: Handle, start: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def _generator(
-    begin: Callable[..., Handle], function: Callable[..., Generator[Any, Any, Any]]
+    begin: Begin, read: InputReader | None, function: Callable[..., Generator[Any, Any, Any]]
 ) -> Callable[..., Any]:
     def iterate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         body = function(*args, **kwargs)
-        handle = begin(*args, **kwargs)
+        handle = begin(None if read is None else read(args, kwargs))
         place = _Place(handle)
         step: Callable[[], Any] = functools.partial(body.send, None)
         try:
@@ -163,11 +163,11 @@ def _generator(
 
 
 def _async_generator(
-    begin: Callable[..., Handle], function: Callable[..., AsyncGenerator[Any, Any]]
+    begin: Begin, read: InputReader | None, function: Callable[..., AsyncGenerator[Any, Any]]
 ) -> Callable[..., Any]:
     async def iterate(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         body = function(*args, **kwargs)
-        handle = begin(*args, **kwargs)
+        handle = begin(None if read is None else read(args, kwargs))
         place = _Place(handle)
         step: Callable[[], Awaitable[Any]] = functools.partial(body.asend, None)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from otel_turnavoid.instrument import checks
-from otel_turnavoid.instrument.calls import CallScope
+from otel_turnavoid.instrument.calls import CallScope, GivenCallScope
 from otel_turnavoid.instrument.checks import MISSING
 from otel_turnavoid.instrument.flags import ArmMap
 from otel_turnavoid.instrument.functions import is_function
@@ -253,7 +253,9 @@ def llm_call(  # noqa: PLR0913 - all optional
         said[Attr.CALL_INPUT_DIGEST] = checks.digest(Attr.CALL_INPUT_DIGEST, digest)
     elif input is not MISSING:
         said[Attr.CALL_INPUT_DIGEST] = checks.digest_of(Attr.CALL_INPUT_DIGEST, input)
-    return CallScope(model, said, input=input, input_from=input_from)
+    if input is MISSING:
+        return CallScope(model, said, input_from=input_from)
+    return GivenCallScope(input, model, said, input_from=input_from)
 
 
 @overload

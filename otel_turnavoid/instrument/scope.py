@@ -40,6 +40,10 @@ H = TypeVar("H", bound="Handle")
 CURRENT = context_api.create_key("turnavoid-entry")
 """Where the innermost open handle stands in an OpenTelemetry context."""
 
+_ENTRY: Final = Attr.ENTRY
+_SEQ: Final = Attr.SEQ
+_FEW: Final = 2
+"""Up to so many attributes, setting each is cheaper than handing the SDK a mapping."""
 _ERROR: Final = Status(StatusCode.ERROR)
 _SUPPRESSED: Final = (
     "an entry was suppressed inside a run: the run counts it, so that it is not complete"
@@ -50,6 +54,16 @@ _LIMITED: Final = (
 )
 
 
+NOTHING_KNOWN: Final[tuple[RunState | None, str | None, SpanKind, dict[str, Any]]] = (
+    None,
+    None,
+    SpanKind.INTERNAL,
+    {},
+)
+"""Of a scope: the last run, as what its entries count there, their kind of span, and what they
+start with."""
+
+
 class Handle:
     """One open entry of a run."""
 
@@ -57,6 +71,8 @@ class Handle:
     """``turnavoid.entry``; of work that is no entry, what it is called."""
     counted: ClassVar[bool] = True
     """Whether it is an entry: numbered, and in the declared counts."""
+    in_turn: ClassVar[bool] = False
+    """Whether it belongs in an AgentTurn, which opens by itself where there is none."""
     span_kind: ClassVar[SpanKind] = SpanKind.INTERNAL
 
     # Defaults stand on the class: handles are made for every call.
@@ -72,6 +88,8 @@ class Handle:
     """What model calls below are for where they do not say."""
     context: Context
     _ended = False
+    _ended_with: Callable[[Any], None] | None = None
+    """Hears that the entry has ended."""
 
     def __init__(self, run: RunState, parent: Handle | None) -> None:
         self.run = run
@@ -142,15 +160,17 @@ class Handle:
         if error is not None:
             late[ERROR_TYPE] = _type_name(error)
             span.set_status(_ERROR)
-        if late:
-            span.set_attributes(late)
+        _say(span, late)
         if getattr(span, "dropped_attributes", 0):
             run.impaired += 1
             noticed(Misuse.IMPAIRED, _LIMITED)
         span.end(end_ns)
-        if self.parent is not None:
+        parent = self.parent
+        if parent is not None:
             # A context that holds its own handle would have to wait for the cyclic collector.
-            self.context = self.parent.context
+            self.context = parent.context
+        if self._ended_with is not None:
+            self._ended_with(self)
 
     def record(self, key: str, value: Any) -> None:
         """Keep an attribute for the span's end; the last value of a key stands, None is none."""
@@ -216,8 +236,7 @@ class Scope(Generic[H]):
             if value is not None:
                 self._start[key] = value
         self._tracer_provider = tracer_provider
-        self._known: tuple[RunState | None, dict[str, Any]] = (None, {})
-        """The last run, and what entries of this scope start with in it."""
+        self._known = NOTHING_KNOWN
         self._open: list[tuple[H, Token[Context]]] = []
         self._name = title
         if name is not None:
@@ -227,7 +246,7 @@ class Scope(Generic[H]):
         """Return the scope of one decorated function, with its name where none was given."""
         scope = copy(self)
         scope._open = []  # noqa: SLF001 - its own, until it is returned
-        scope._known = (None, {})  # noqa: SLF001
+        scope._known = NOTHING_KNOWN  # noqa: SLF001
         if self._function_name:
             scope._start = dict(self._start)  # noqa: SLF001
             scope._rename(name)  # noqa: SLF001
@@ -240,14 +259,16 @@ class Scope(Generic[H]):
         if self._name_key is not None:
             self._start[self._name_key] = name
 
-    def begin(self, arguments: dict[str, Any] | None = None) -> H:  # noqa: ARG002 - invoke's
+    def begin(self, arguments: dict[str, Any] | None = None) -> H:
         """Open an entry without making it current.
 
         Args:
             arguments: Those of the decorated function, by parameter.
         """
+        if arguments is not None:
+            return self._given(arguments).begin()
         context = context_api.get_current()
-        parent = innermost(context)
+        parent: Handle | None = context.get(CURRENT)  # type: ignore[assignment] # our key
         if context.get(_SUPPRESS_INSTRUMENTATION_KEY):
             return self._suppressed(context, parent)
         if parent is None:
@@ -255,8 +276,20 @@ class Scope(Generic[H]):
             misused(Misuse.OUTSIDE, f"{self._type.entry} outside an invoke belongs to no run")
             run = RunState(None, {}, tracer_of(self._tracer_provider))
         else:
-            run = self._run_of(parent)
-        return self._start_entry(context, run, parent, {})
+            run = parent.run
+            if run.ended or run.inherited:
+                run = self._run_of(parent)
+            if parent.turn is None and self._type.in_turn and run.run_id is not None:
+                return self._start_outside_turn(context, run, parent)
+        return self._start_entry(context, run, parent)
+
+    def _given(self, arguments: dict[str, Any]) -> Scope[H]:  # noqa: ARG002 - of calls
+        """Return the scope of one entry whose function has these arguments."""
+        return self
+
+    def _start_outside_turn(self, context: Context, run: RunState, parent: Handle) -> H:
+        """Open an entry that belongs in an AgentTurn where there is none around it."""
+        return self._start_entry(context, run, parent)
 
     def _run_of(self, parent: Handle) -> RunState:
         """Return the run that an entry below ``parent`` belongs to."""
@@ -288,25 +321,23 @@ class Scope(Generic[H]):
         context: Context,
         run: RunState,
         parent: Handle | None,
-        more: dict[str, Any],
+        more: dict[str, Any] | None = None,
         links: Sequence[Link] | None = None,
     ) -> H:
-        kind = self._type
-        handle = kind(run, parent)
-        known, attributes = self._known
+        handle = self._type(run, parent)
+        known, entry, span_kind, attributes = self._known
         if known is not run:
-            attributes = {**self._start, **run.common}
-            self._known = (run, attributes)
-        attributes = {**attributes, **more}
+            entry, span_kind, attributes = self._know(run)
+        attributes = attributes.copy() if more is None else {**attributes, **more}
         handle._opening(attributes)  # noqa: SLF001 - a scope and its handles are one thing
-        if kind.counted and run.run_id is not None:
-            handle.seq = seq = run.take(kind.entry)
+        if entry is not None:
+            handle.seq = seq = run.take(entry)
             if seq is None:
-                del attributes[Attr.ENTRY]  # a raw span: the process that numbers counts it
+                del attributes[_ENTRY]  # a raw span: the process that numbers counts it
             else:
-                attributes[Attr.SEQ] = seq
+                attributes[_SEQ] = seq
         handle.span = span = run.tracer.start_span(
-            self._name, context, kind=kind.span_kind, attributes=attributes, links=links
+            self._name, context, kind=span_kind, attributes=attributes, links=links
         )
         if not span.is_recording():
             run.impaired += 1
@@ -314,6 +345,14 @@ class Scope(Generic[H]):
         dict.__setitem__(inner, CURRENT, handle)  # still ours alone, so not yet immutable
         handle.context = inner
         return handle
+
+    def _know(self, run: RunState) -> tuple[str | None, SpanKind, dict[str, Any]]:
+        """Prepare what all entries of this scope in a run have in common."""
+        kind = self._type
+        entry = kind.entry if kind.counted and run.run_id is not None else None
+        attributes = {**self._start, **run.common}
+        self._known = (run, entry, kind.span_kind, attributes)
+        return entry, kind.span_kind, attributes
 
     def __call__(self, function: F) -> F:
         """Decorate a function: each call, or each iteration of a generator, is an entry."""
@@ -382,6 +421,14 @@ def restore(token: Token[Context], handle: Handle) -> None:
         token.var.reset(token)
     except ValueError:
         return
+
+
+def _say(span: Span, late: dict[str, Any]) -> None:
+    if len(late) > _FEW:
+        span.set_attributes(late)
+    else:
+        for key, value in late.items():
+            span.set_attribute(key, value)
 
 
 def _type_name(error: BaseException) -> str:

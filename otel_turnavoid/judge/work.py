@@ -10,6 +10,7 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 from otel_turnavoid.judge.calls import Call, Tool
 from otel_turnavoid.judge.facts import SpanFact, Usage
@@ -61,7 +62,7 @@ def work_of(tree: SpanTree, turns: Sequence[ModelTurn], tools: Sequence[Tool]) -
         if outer:
             spent[f"{buckets[id(outer[0])][1]}_ms"].append(-milliseconds)
     # Parallel work inside one span may take longer than the span itself.
-    amounts = {name: max(math.fsum(parts), 0.0) for name, parts in spent.items()}
+    amounts: dict[str, Any] = {n: max(math.fsum(parts), 0.0) for n, parts in spent.items()}
     return Work(**amounts, **unpriced)
 
 

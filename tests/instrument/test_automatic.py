@@ -311,6 +311,19 @@ def test_the_input_is_a_parameter_of_a_decorated_function(
     assert judged().model_turns == 2
 
 
+def test_the_parameter_of_a_decorated_function_wins_over_an_input_stated_beside(
+    telemetry: Telemetry,
+) -> None:
+    @llm_call("m", input="always the same", input_from="messages")
+    def ask(messages: list[str]) -> None: ...
+
+    with in_run(telemetry):
+        ask(["q"])
+        ask(["q", "more"])
+
+    assert calls(telemetry) == [(1, 1), (2, 1)]
+
+
 def test_a_call_that_outlives_its_invoke_ends_its_turn(telemetry: Telemetry) -> None:
     outliving = llm_call("m", input="q")
     with in_run(telemetry):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Thread
+
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 
 from otel_turnavoid import agent_turn, invoke, llm_call, tool_turn
 from otel_turnavoid.testing import Telemetry
@@ -102,3 +104,37 @@ def test_no_lock_is_held_while_user_code_runs(telemetry: Telemetry) -> None:
             job.result()
 
     assert len(telemetry.spans) == 3
+
+
+class WaitsForAnotherThread(SpanProcessor):
+    """Where the first AgentTurn ends, lets another thread make a call of the same run."""
+
+    def __init__(self) -> None:
+        self.waited_in_vain: list[bool] = []
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if span.name != "agent_turn" or self.waited_in_vain:
+            return
+        other = Thread(target=contextvars.copy_context().run, args=(ask,), daemon=True)
+        self.waited_in_vain.append(True)
+        other.start()
+        other.join(timeout=30)
+        self.waited_in_vain[0] = other.is_alive()
+
+
+@llm_call("m")
+def ask() -> None: ...
+
+
+def test_no_lock_is_held_while_a_processor_takes_the_end_of_an_automatic_turn(
+    telemetry: Telemetry,
+) -> None:
+    waiting = WaitsForAnotherThread()
+    telemetry.tracer_provider.add_span_processor(waiting)
+
+    with invoke("a", tracer_provider=telemetry.tracer_provider):
+        ask()
+        ask()
+
+    assert waiting.waited_in_vain == [False]
+    assert numbers(telemetry) == list(range(7))
