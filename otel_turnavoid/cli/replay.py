@@ -14,7 +14,12 @@ from otel_turnavoid.errors import InputError, TraceError
 from otel_turnavoid.ledger import Report, replay, report_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+
+    from otel_turnavoid.ledger import Row
+
+    Through = Callable[[Iterator[Row]], Iterator[Row]]
 
 
 @click.command
@@ -40,11 +45,15 @@ def command(source: str, *, as_json: bool, strict: bool, page: Path | None) -> N
     A file that breaks a rule anywhere is refused whole: exit code 2, one line that says where,
     nothing on standard output.
     """
-    report = _replay(source, strict=strict)
     if page is not None:
+        from otel_turnavoid.publish.largest import Watch
         from otel_turnavoid.publish.report_html import report_html
 
-        write_file(page, report_html(report, strict=strict).encode())
+        watch = Watch(strict=strict)
+        report = _replay(source, strict=strict, through=watch.through)
+        write_file(page, report_html(report, strict=strict, rows=watch.largest()).encode())
+    else:
+        report = _replay(source, strict=strict)
     if as_json:
         click.echo(report_json(report), nl=False)
     elif page is None:
@@ -53,10 +62,10 @@ def command(source: str, *, as_json: bool, strict: bool, page: Path | None) -> N
         click.echo(report_text(report, strict=strict), nl=False)
 
 
-def _replay(source: str, *, strict: bool) -> Report:
+def _replay(source: str, *, strict: bool, through: Through | None = None) -> Report:
     try:
         with _open(source) as stream:
-            return replay(stream, strict=strict)
+            return replay(stream, strict=strict, through=through)
     except TraceError as error:
         raise InputError(source, str(error)) from error
     except OSError as error:

@@ -32,7 +32,7 @@ from otel_turnavoid.ledger.sums import expansion, rounded
 from otel_turnavoid.ledger.work import accounting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from otel_turnavoid.ledger.row import Row
 
@@ -40,9 +40,18 @@ Groups = dict[tuple[str, str, str, str], Group]
 """By arm, mechanism, lifecycle and reason."""
 
 
-def replay(stream: BinaryIO, *, strict: bool = False) -> Report:
-    """Fold a trace/v1 file read from ``stream``; see ``fold``."""
-    return _fold(decode(stream), strict=strict)
+def replay(
+    stream: BinaryIO,
+    *,
+    strict: bool = False,
+    through: Callable[[Iterator[Row]], Iterator[Row]] | None = None,
+) -> Report:
+    """Fold a trace/v1 file read from ``stream``; see ``fold``.
+
+    ``through`` lets somebody watch the rows pass; it must yield every one of them.
+    """
+    rows = decode(stream)
+    return _fold(through(rows) if through is not None else rows, strict=strict)
 
 
 def fold(rows: Iterable[Row], *, strict: bool = False) -> Report:

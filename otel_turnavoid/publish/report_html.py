@@ -1,118 +1,224 @@
-"""The report as one self-contained HTML page: no script, nothing loaded from elsewhere."""
+"""The report as one self-contained HTML page: no script, nothing loaded from elsewhere.
+
+Turns come first, with how sure they are; the other accounts follow apart from them, each with
+a chart and a table of its own.
+"""
 
 from __future__ import annotations
 
-from html import escape
-from string import Template
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from otel_turnavoid.ledger import HONEST, Report
-from otel_turnavoid.publish.sections import STRICT, Live, Section, headline, sections, verdict
+from otel_turnavoid.publish import report_charts as charts
+from otel_turnavoid.publish.largest import LargestRows
+from otel_turnavoid.publish.markup import Html, element, joined
+from otel_turnavoid.publish.page import page
+from otel_turnavoid.publish.report_pairs import Shown, pairs_section, rows_section
+from otel_turnavoid.publish.section import Section
+from otel_turnavoid.publish.sections import (
+    STRICT,
+    Live,
+    conclusions,
+    headline,
+    sections,
+    verdict,
+)
 
-_PAGE: Final = Template("""\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>$title</title>
-<style>
-:root {
-  color-scheme: light dark;
-  --page: #f6f7f9; --card: #ffffff; --ink: #1c2330; --soft: #5a6475; --line: #dfe3ea;
-  --good: #1b7f4b; --care: #a15c00;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --page: #12151b; --card: #1b2029; --ink: #e6e9ef; --soft: #9aa5b6; --line: #303846;
-    --good: #5fd394; --care: #f0b25a;
-  }
-}
-* { box-sizing: border-box; }
-body {
-  margin: 0; background: var(--page); color: var(--ink);
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
-}
-main { max-width: 60rem; margin: 0 auto; padding: 2rem 1rem 4rem; }
-h1 { font-size: 1.6rem; margin: 0 0 .25rem; }
-h2 { font-size: 1.1rem; margin: 0 0 .25rem; }
-p { margin: 0 0 .75rem; color: var(--soft); max-width: 70ch; }
-section {
-  background: var(--card); border: 1px solid var(--line); border-radius: 10px;
-  padding: 1rem 1.25rem; margin-top: 1rem; overflow-x: auto;
-}
-.verdict { border-left: 6px solid var(--care); }
-.verdict.honest { border-left-color: var(--good); }
-.verdict p:last-child { margin-bottom: 0; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .4rem .75rem; border-bottom: 1px solid var(--line); text-align: left; }
-thead th { color: var(--soft); font-weight: 600; font-size: .85rem; }
-tbody tr:last-child > * { border-bottom: 0; }
-tbody th { font-weight: 600; }
-.number { text-align: right; white-space: nowrap; }
-code { font: .95em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
-</style>
-</head>
-<body>
-<main>
-<h1>$title</h1>
-<p>$headline</p>
-$verdict
-$sections
-</main>
-</body>
-</html>
-""")
+_TITLE: Final = "Turns avoided"
+_APART: Final = "Apart from turns: never added to them, nor to each other"
+_PAIRS: Final = (
+    "The pairs that move the figures most, with their runs beside each other. Figures are those"
+    " of the verdict; entries are as the ledger has them."
+)
+_ROWS: Final = (
+    "The rows that move the figures most. Of their runs a file of rows knows only the turns and"
+    " the effects."
+)
+_READING: Final = (
+    "How to read it: a turn counts as avoided only with an independent observer's proof that the"
+    " task reached its required effects. The counts are what the ledger proves; the interval says"
+    " how far chance alone could move the mean of the pairs that count, and nothing about those"
+    " that do not. Accounts are never added together."
+)
 
 
-def report_html(report: Report, *, strict: bool = False, more: Live | None = None) -> str:
+def report_html(
+    report: Report,
+    *,
+    strict: bool = False,
+    more: Live | None = None,
+    pairs: Sequence[Shown] = (),
+    rows: Sequence[LargestRows] = (),
+) -> str:
     """Return a report as a whole HTML page.
 
     Args:
         report: What was folded.
         strict: Whether it was folded strictly.
         more: The live verdicts that it was made from, where there are any.
+        pairs: The largest of these pairs, explained.
+        rows: The largest rows instead, where there are only rows.
     """
-    tables = sections(report, more=more) if report.rows or (more and more.nulls) else []
-    return _PAGE.substitute(
-        title="Turns avoided",
-        headline=escape(headline(report) + (f" {STRICT}" if strict else "")),
-        verdict=_verdict(report),
-        sections="\n".join(_section(section) for section in tables if section.rows),
+    shown = bool(report.rows or (more and more.nulls))
+    tables = [each for each in sections(report, more=more) if each.rows] if shown else []
+    drawn = _charts(report, more)
+    largest = pairs_section(pairs) or rows_section(rows)
+    turns = [
+        *([_part("What the pairs show", *_concluded(more))] if more and more.pairs else ()),
+        *(_section(each, drawn.get(each.title)) for each in tables if not each.apart),
+        *([_part("Largest pairs", _note(_PAIRS if pairs else _ROWS), *largest)] if largest else ()),
+    ]
+    others = [_section(each, drawn.get(each.title)) for each in tables if each.apart]
+    return page(
+        _TITLE,
+        element(
+            "header",
+            element("h1", _TITLE),
+            element("p", headline(report) + (f" {STRICT}" if strict else "")),
+            _contents([*turns, *others]),
+        ),
+        _verdict(report),
+        *(part.html for part in turns),
+        element("p", _APART, class_="divide") if others else None,
+        *(part.html for part in others),
+        element("footer", element("p", _READING)),
     )
 
 
-def _verdict(report: Report) -> str:
+class _Part(NamedTuple):
+    """A part of the page and its heading."""
+
+    title: str
+    html: Html
+
+
+def _charts(report: Report, more: Live | None) -> dict[str, Html | None]:
+    """Return the chart of each account, by the title of its table."""
+    arms = [arm for arm in report.arms if arm.arm != "control"]
+    drawn = {
+        "Required effects": charts.effects(arms),
+        "Kept turns made cheaper": charts.retained(arms),
+        "Time (ms)": charts.time(arms),
+        "Cost (USD)": charts.cost(arms),
+    }
+    if more is None:
+        return {
+            **drawn,
+            "Model turns": charts.turns_of_arms(arms),
+            "Withheld turns by lifecycle and reason": charts.withheld_by_attribution(arms),
+        }
+    pairs, nulls = more.series
+    return {
+        **drawn,
+        "Turns by series": charts.turns_of_series(pairs),
+        "How sure: turns saved per pair": charts.means(pairs, nulls),
+        "Withheld turns by first cause": charts.causes(pairs),
+    }
+
+
+def _concluded(more: Live) -> Iterator[Html]:
+    for series in conclusions(more):
+        yield element(
+            "div",
+            element("h3", series.name),
+            *(element("p", line) for line in series.counts),
+            element("p", series.finding, class_="finding"),
+            element("ul", *(element("li", line) for line in series.cautions)),
+            class_=f"shown {series.kind}",
+        )
+
+
+def _contents(parts: Sequence[_Part]) -> Html | None:
+    if not parts:
+        return None
+    links = (
+        element("a", part.title.partition(":")[0], href=f"#{_anchor(part.title)}") for part in parts
+    )
+    return element(
+        "nav", element("ul", *(element("li", link) for link in links)), aria_label="Contents"
+    )
+
+
+def _verdict(report: Report) -> Html:
     found = verdict(report)
     honest = " honest" if found.name == HONEST else ""
-    lines = "\n".join(f"<p>{escape(line)}</p>" for line in found.lines)
-    return (
-        f'<section class="verdict{honest}">\n'
-        f"<h2>Verdict: <code>{escape(found.name)}</code></h2>\n{lines}\n</section>"
+    return element(
+        "section",
+        element("h2", "Verdict: ", element("code", found.name)),
+        *(element("p", line) for line in found.lines),
+        class_=f"verdict{honest}",
     )
 
 
-def _section(section: Section) -> str:
-    head = "".join(
-        f'<th scope="col"{_class(section, index)}>{escape(column)}</th>'
+def _section(section: Section, chart: Html | None) -> _Part:
+    return _part(section.title, _note(section.note), chart, _table(section), _legend(section))
+
+
+def _part(title: str, *content: Html | None) -> _Part:
+    name = _anchor(title)
+    heading = f"{name}-title"
+    return _Part(
+        title,
+        element(
+            "section",
+            element("h2", title, id=heading),
+            *content,
+            id=name,
+            aria_labelledby=heading,
+        ),
+    )
+
+
+def _note(text: str) -> Html:
+    return element("p", text, class_="note")
+
+
+def _table(section: Section) -> Html:
+    head = (
+        element("th", column, scope="col", class_=_class(section, index))
         for index, column in enumerate(section.columns)
     )
-    body = "\n".join(f"<tr>{_cells(section, row)}</tr>" for row in section.rows)
-    return (
-        f"<section>\n<h2>{escape(section.title)}</h2>\n<p>{escape(section.note)}</p>\n"
-        f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</section>"
+    lines = (element("tr", joined(_cells(section, row))) for row in section.rows)
+    return element(
+        "div",
+        element(
+            "table",
+            element("thead", element("tr", *head)),
+            element("tbody", *lines),
+            aria_label=section.title,
+        ),
+        class_="scroll",
+        role="region",
+        aria_label=f"Table: {section.title}",
+        tabindex="0",
     )
 
 
-def _cells(section: Section, row: tuple[str, ...]) -> str:
-    return "".join(
-        f'<th scope="row">{escape(cell)}</th>'
-        if index == 0 and section.words
-        else f"<td{_class(section, index)}>{escape(cell)}</td>"
-        for index, cell in enumerate(row)
+def _cells(section: Section, row: tuple[str, ...]) -> Iterator[Html]:
+    for index, cell in enumerate(row):
+        if index == 0 and section.words:
+            yield element("th", cell, scope="row")
+        else:
+            yield element("td", cell, class_=_class(section, index))
+
+
+def _legend(section: Section) -> Html | None:
+    if not section.legend:
+        return None
+    return element(
+        "dl",
+        *(
+            part
+            for word, meaning in section.legend
+            for part in (element("dt", element("code", word)), element("dd", meaning))
+        ),
     )
 
 
-def _class(section: Section, index: int) -> str:
-    return "" if index < section.words else ' class="number"'
+def _class(section: Section, index: int) -> str | None:
+    return None if index < section.words else "number"
+
+
+def _anchor(title: str) -> str:
+    return "-".join("".join(one if one.isalnum() else " " for one in title.lower()).split())

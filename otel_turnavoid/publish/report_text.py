@@ -7,7 +7,15 @@ from textwrap import fill
 from typing import Final
 
 from otel_turnavoid.ledger import Report
-from otel_turnavoid.publish.sections import STRICT, Live, Section, headline, sections, verdict
+from otel_turnavoid.publish.section import Section
+from otel_turnavoid.publish.sections import (
+    STRICT,
+    Live,
+    conclusions,
+    headline,
+    sections,
+    verdict,
+)
 
 _WIDTH: Final = 80
 _INDENT: Final = "  "
@@ -26,13 +34,25 @@ def report_text(report: Report, *, strict: bool = False, more: Live | None = Non
     parts = ["\n".join((f"Verdict: {found.name}", *map(_paragraph, found.lines)))]
     if report.rows:
         parts.insert(0, "\n".join((fill(headline(report), _WIDTH), *((STRICT,) if strict else ()))))
+    if more is not None and more.pairs:
+        parts.append("\n".join(("What the pairs show", *_concluded(more))))
     if report.rows or (more and more.nulls):
         parts.extend(_set(section) for section in sections(report, more=more) if section.rows)
     return "\n\n".join(parts) + "\n"
 
 
+def _concluded(more: Live) -> Iterator[str]:
+    for series in conclusions(more):
+        yield _INDENT + series.name
+        for line in (*series.counts, series.finding, *series.cautions):
+            yield fill(line, _WIDTH, initial_indent=2 * _INDENT, subsequent_indent=3 * _INDENT)
+
+
 def _set(section: Section) -> str:
-    return "\n".join((section.title, _paragraph(section.note), "", *_table(section)))
+    lines = [section.title, _paragraph(section.note), "", *_table(section)]
+    if section.legend:
+        lines += ["", *(_paragraph(f"{word}: {meaning}.") for word, meaning in section.legend)]
+    return "\n".join(lines)
 
 
 def _table(section: Section) -> Iterator[str]:

@@ -7,51 +7,22 @@ into credit.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from otel_turnavoid.judge.verdict import Decision, NullDecided, PairDecided
 from otel_turnavoid.ledger import HONEST, ArmReport, Report
-from otel_turnavoid.vocabulary import (
-    CANDIDATE_ARMS,
-    Arm,
-    Evidence,
-    Lifecycle,
-    Reason,
-    WithheldCause,
-)
+from otel_turnavoid.publish.conclusion import Conclusion, conclude
+from otel_turnavoid.publish.figures import counted, dollars, milliseconds, of, signed
+from otel_turnavoid.publish.nothing_asked import nothing_asked
+from otel_turnavoid.publish.section import Section
+from otel_turnavoid.publish.series import NullSeries, PairSeries, floor_of, series
+from otel_turnavoid.publish.series_sections import series_sections
+from otel_turnavoid.vocabulary import CANDIDATE_ARMS, Lifecycle, Reason
 
 STRICT: Final = "Strict: where no effect was required, nothing is credited."
-
-CAUSES: Final = {
-    WithheldCause.LIFECYCLE_NOT_REALIZED: "the change did not take place",
-    WithheldCause.RUN_NOT_COMPLETED: "a run failed or was aborted",
-    WithheldCause.INCOMPLETE_RUN: "declared entries did not arrive",
-    WithheldCause.COMPLETENESS_UNPROVEN: "a run may lack spans",
-    WithheldCause.CONFLICTING_EVIDENCE: "one id came with two contents",
-    WithheldCause.SAMPLED: "spans were left out by sampling",
-    WithheldCause.EFFECTS_UNOBSERVED: "nobody observed one of the runs",
-    WithheldCause.NO_REQUIRED_EFFECTS: "the control required no effect",
-    WithheldCause.OBSERVER_NOT_INDEPENDENT: "the observer may be the agent",
-    WithheldCause.OBSERVER_MISMATCH: "the runs' observers differ",
-    WithheldCause.EFFECTS_SUPPRESSED: "a required effect is missing",
-    WithheldCause.EFFECTS_ADDED: "an effect the control lacks",
-    WithheldCause.MODEL_MISMATCH: "the runs' models differ",
-    WithheldCause.INSTRUMENTATION_MISMATCH: "the runs' instrumentations differ",
-}
-"""Why turns were withheld, in the words of the report."""
-
-
-class Section(NamedTuple):
-    """One table with its title and what to know before reading it."""
-
-    title: str
-    note: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    words: int = 1
-    """The first columns hold words, the others numbers."""
 
 
 class Verdict(NamedTuple):
@@ -61,13 +32,19 @@ class Verdict(NamedTuple):
     lines: tuple[str, ...]
 
 
-class Live(NamedTuple):
+@dataclass(frozen=True)
+class Live:
     """What a ledger of live verdicts knows beyond its trace/v1 rows."""
 
     pairs: tuple[PairDecided, ...]
     nulls: tuple[NullDecided, ...]
     contradicted: int
     """Verdicts that later evidence speaks against."""
+
+    @cached_property
+    def series(self) -> tuple[list[PairSeries], list[NullSeries]]:
+        """The pairs by arm, variant, evidence and comparison, and those of controls."""
+        return series(self.pairs, self.nulls)
 
 
 def live(decisions: Iterable[Decision], *, contradicted: int = 0) -> Live:
@@ -80,6 +57,12 @@ def live(decisions: Iterable[Decision], *, contradicted: int = 0) -> Live:
         elif isinstance(made, NullDecided):
             nulls.append(made)
     return Live(tuple(pairs), tuple(nulls), contradicted)
+
+
+def conclusions(more: Live) -> Iterator[Conclusion]:
+    """Yield what each series shows, in words."""
+    pairs, nulls = more.series
+    return (conclude(one, floor_of(one, nulls)) for one in pairs)
 
 
 _NOTHING: Final = (
@@ -103,8 +86,8 @@ def verdict(report: Report) -> Verdict:
     if report.honesty_verdict == HONEST:
         return Verdict(report.honesty_verdict, (_ALL,))
     withheld = (
-        f"{arm.arm}: {_of(arm.withheld_turns, 'turn')} withheld,"
-        f" {_of(arm.needed_effects_suppressed, 'required effect')} suppressed."
+        f"{arm.arm}: {of(arm.withheld_turns, 'turn')} withheld,"
+        f" {of(arm.needed_effects_suppressed, 'required effect')} suppressed."
         for arm in _candidates(report)
         if arm.honesty_verdict != HONEST
     )
@@ -114,11 +97,11 @@ def verdict(report: Report) -> Verdict:
 def headline(report: Report) -> str:
     """Return what was compared, and how much of it only stands in for an arm that did nothing."""
     compared = (
-        f"{_of(report.immutable_inputs, 'input')} in {_of(report.rows, 'row')}:"
+        f"{of(report.immutable_inputs, 'input')} in {of(report.rows, 'row')}:"
         f" each with the control, {' and '.join(CANDIDATE_ARMS)}."
     )
     unused = ", ".join(
-        f"{arm.arm} in {_of(count, 'input')}"
+        f"{arm.arm} in {of(count, 'input')}"
         for arm in _candidates(report)
         if (count := _not_applicable(arm))
     )
@@ -143,7 +126,12 @@ def sections(report: Report, *, more: Live | None = None) -> list[Section]:
             ("arm", "inputs", "control", "candidate", "avoided", "added", "net", "withheld"),
             tuple(_turns(arm) for arm in arms),
         ),
-        *(_of_pairs(more) if more else ()),
+        *(
+            series_sections(*more.series, contradicted=more.contradicted)
+            if more
+            else (_withheld(arms),)
+        ),
+        *(nothing_asked(more.pairs) if more else ()),
         Section(
             "Required effects",
             "What the observer saw of the control's effects in the candidate's runs.",
@@ -151,11 +139,12 @@ def sections(report: Report, *, more: Live | None = None) -> list[Section]:
             tuple(
                 (
                     arm.arm,
-                    _count(arm.required_effects_preserved),
-                    _count(arm.needed_effects_suppressed),
+                    counted(arm.required_effects_preserved),
+                    counted(arm.needed_effects_suppressed),
                 )
                 for arm in arms
             ),
+            apart=True,
         ),
         Section(
             "Kept turns made cheaper",
@@ -165,27 +154,47 @@ def sections(report: Report, *, more: Live | None = None) -> list[Section]:
             tuple(
                 (
                     arm.arm,
-                    _count(arm.retained_turns_made_cheaper),
-                    _count(arm.retained_turn_tokens_reduced),
-                    _ms(arm.retained_turn_latency_reduced_ms),
+                    counted(arm.retained_turns_made_cheaper),
+                    counted(arm.retained_turn_tokens_reduced),
+                    milliseconds(arm.retained_turn_latency_reduced_ms),
                 )
                 for arm in arms
             ),
+            apart=True,
         ),
         Section(
             "Time (ms)",
             "Work of models and tools. Gross is before the overhead of the change, net after it.",
             _WORK,
             tuple(_time(arm) for arm in arms),
+            apart=True,
         ),
         Section(
             "Cost (USD)",
             "The same for stated cost.",
             _WORK,
             tuple(_cost(arm) for arm in arms),
+            apart=True,
         ),
         _lifecycles(arms, live=more is not None),
     ]
+
+
+def _withheld(arms: list[ArmReport]) -> Section:
+    """Return why turns were withheld, as far as rows tell."""
+    return Section(
+        "Withheld turns by lifecycle and reason",
+        "A change that was not realized earns nothing; where it was, the effects differ, or none"
+        " was required.",
+        ("arm", "lifecycle", "reason", "turns"),
+        tuple(
+            (arm.arm, one.lifecycle, one.reason, counted(one.withheld_turns))
+            for arm in arms
+            for one in arm.attribution
+            if one.withheld_turns
+        ),
+        words=3,
+    )
 
 
 _WORK: Final = ("arm", "control", "candidate", "saved gross", "overhead", "saved net")
@@ -204,78 +213,14 @@ def _lifecycles(arms: list[ArmReport], *, live: bool) -> Section:
             else ""
         ),
         ("arm", *present),
-        tuple((arm.arm, *(_count(_of_lifecycle(arm, name)) for name in present)) for arm in arms),
+        tuple((arm.arm, *(counted(_of_lifecycle(arm, name)) for name in present)) for arm in arms),
+        apart=True,
     )
 
 
 def _of_lifecycle(arm: ArmReport, lifecycle: str) -> int:
     count: int = getattr(arm.lifecycle, lifecycle)
     return count
-
-
-def _of_pairs(more: Live) -> Iterator[Section]:
-    yield Section(
-        "Pairs by variant and evidence",
-        "Declared evidence proves that no span is missing; inferred evidence does not."
-        + (
-            f" Evidence that arrived later speaks against {_of(more.contradicted, 'verdict')};"
-            " verdicts stay as they are."
-            if more.contradicted
-            else ""
-        ),
-        ("arm", "variant", "evidence", "pairs", "avoided", "added", "net", "withheld"),
-        tuple(_series(more.pairs)),
-        words=3,
-    )
-    yield Section(
-        "Withheld turns by first cause",
-        "The first of a pair's causes; turnavoid pairs lists them all.",
-        ("arm", "cause", "meaning", "turns"),
-        tuple(_withheld(more.pairs)),
-        words=3,
-    )
-    avoided = sum(null.avoided for null in more.nulls)
-    added = sum(null.added for null in more.nulls)
-    yield Section(
-        "Noise: control against control",
-        "Equal runs differ by chance. This is the floor below which a saving means nothing.",
-        ("pairs", "avoided", "added", "net"),
-        ((_count(len(more.nulls)), _count(avoided), _count(added), _signed(avoided - added)),),
-        words=0,
-    )
-
-
-def _series(pairs: tuple[PairDecided, ...]) -> Iterator[tuple[str, ...]]:
-    found: dict[tuple[Arm | None, str, Evidence], list[PairDecided]] = {}
-    for pair in pairs:
-        run = pair.candidate
-        inferred = Evidence.INFERRED in (run.evidence, pair.control.evidence)
-        evidence = Evidence.INFERRED if inferred else Evidence.DECLARED
-        found.setdefault((run.arm, run.variant or "", evidence), []).append(pair)
-    for (arm, variant, evidence), series in sorted(found.items(), key=lambda item: str(item[0])):
-        avoided = sum(pair.avoided for pair in series)
-        added = sum(pair.added for pair in series)
-        yield (
-            str(arm),
-            variant or "-",
-            evidence.value,
-            _count(len(series)),
-            _count(avoided),
-            _count(added),
-            _signed(avoided - added),
-            _count(sum(pair.withheld for pair in series)),
-        )
-
-
-def _withheld(pairs: tuple[PairDecided, ...]) -> Iterator[tuple[str, ...]]:
-    turns: Counter[tuple[Arm | None, WithheldCause]] = Counter()
-    for pair in pairs:
-        if pair.withheld:
-            turns[pair.candidate.arm, pair.causes[0]] += pair.withheld
-    for arm in CANDIDATE_ARMS:
-        for cause, meaning in CAUSES.items():
-            if turns[arm, cause]:
-                yield arm.value, cause.value, meaning, _count(turns[arm, cause])
 
 
 def _candidates(report: Report) -> list[ArmReport]:
@@ -285,13 +230,13 @@ def _candidates(report: Report) -> list[ArmReport]:
 def _turns(arm: ArmReport) -> tuple[str, ...]:
     return (
         arm.arm,
-        _count(arm.decisions),
-        _count(arm.control_committed_model_turns),
-        _count(arm.candidate_committed_model_turns),
-        _count(arm.realized_turns_avoided),
-        _count(arm.turns_added),
-        _signed(arm.realized_turns_avoided - arm.turns_added),
-        _count(arm.withheld_turns),
+        counted(arm.decisions),
+        counted(arm.control_committed_model_turns),
+        counted(arm.candidate_committed_model_turns),
+        counted(arm.realized_turns_avoided),
+        counted(arm.turns_added),
+        signed(arm.realized_turns_avoided - arm.turns_added),
+        counted(arm.withheld_turns),
     )
 
 
@@ -299,11 +244,11 @@ def _time(arm: ArmReport) -> tuple[str, ...]:
     work = arm.accounting
     return (
         arm.arm,
-        _ms(work.gross_control_latency_ms),
-        _ms(work.gross_candidate_latency_ms),
-        _ms(work.gross_latency_saved_ms),
-        _ms(work.overhead_latency_ms),
-        _ms(work.net_latency_saved_ms),
+        milliseconds(work.gross_control_latency_ms),
+        milliseconds(work.gross_candidate_latency_ms),
+        milliseconds(work.gross_latency_saved_ms),
+        milliseconds(work.overhead_latency_ms),
+        milliseconds(work.net_latency_saved_ms),
     )
 
 
@@ -311,29 +256,9 @@ def _cost(arm: ArmReport) -> tuple[str, ...]:
     work = arm.accounting
     return (
         arm.arm,
-        _usd(work.gross_control_cost_usd),
-        _usd(work.gross_candidate_cost_usd),
-        _usd(work.gross_cost_saved_usd),
-        _usd(work.overhead_cost_usd),
-        _usd(work.net_cost_saved_usd),
+        dollars(work.gross_control_cost_usd),
+        dollars(work.gross_candidate_cost_usd),
+        dollars(work.gross_cost_saved_usd),
+        dollars(work.overhead_cost_usd),
+        dollars(work.net_cost_saved_usd),
     )
-
-
-def _of(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def _count(count: int) -> str:
-    return f"{count:,}"
-
-
-def _signed(count: int) -> str:
-    return f"{count:+,}" if count else "0"
-
-
-def _ms(value: float) -> str:
-    return f"{round(value, 1) + 0.0:,.1f}"
-
-
-def _usd(value: float) -> str:
-    return f"{round(value, 6) + 0.0:,.6f}"

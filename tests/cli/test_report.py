@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +36,13 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Non
 
 def report(*options: str) -> Result:
     return CliRunner().invoke(main, ["report", *options])
+
+
+def everything() -> list[bytes]:
+    """Every form of the report."""
+    page = report("--html", "-").stdout_bytes
+    others = [("--json",), ("--series",), (), ("--trace", "-")]
+    return [page, *(report(*options).stdout_bytes for options in others)]
 
 
 def some_runs() -> list[bytes]:
@@ -77,14 +86,14 @@ def test_the_report_does_not_depend_on_the_order_of_arrival(
     ledger: Callable[..., None],
 ) -> None:
     ledger(*some_runs())
-    first = report("--json").stdout_bytes, report("--trace", "-").stdout_bytes
+    first = everything()
 
     for seed in range(3):
         Path("turnavoid.db").unlink()
         for beside in Path().glob("turnavoid.db-*"):
             beside.unlink()
         ledger(*random.Random(seed).sample(some_runs(), 10))
-        assert (report("--json").stdout_bytes, report("--trace", "-").stdout_bytes) == first
+        assert everything() == first
 
 
 def test_text_shows_added_net_causes_and_noise_apart(ledger: Callable[..., None]) -> None:
@@ -94,14 +103,80 @@ def test_text_shows_added_net_causes_and_noise_apart(ledger: Callable[..., None]
 
     assert (done.exit_code, done.stderr) == (0, "")
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert ["exact-reuse", "-", "declared", "1", "2", "0", "+2", "0"] in lines
-    assert ["fused-batch", "a", "declared", "1", "0", "2", "-2", "0"] in lines
-    assert [
-        *("fused-batch", "effects-suppressed", "a", "required", "effect", "is", "missing"),
-        "1",
-    ] in lines
+    assert ["exact-reuse", "-", "declared", "1", "2", "0", "+2", "0", "0%"] in lines
+    assert ["fused-batch", "a", "declared", "1", "0", "2", "-2", "0", "-"] in lines
+    assert ["fused-batch", "b", "declared", "effects-suppressed", "1"] in lines
     noise = lines.index(["Noise:", "control", "against", "control"])
-    assert ["1", "0", "1", "-1"] in lines[noise:]
+    assert ["declared", "1", "0", "1", "-1", "1", "-1.00", "-"] in lines[noise:]
+
+
+def test_text_says_of_each_series_how_sure_it_is(ledger: Callable[..., None]) -> None:
+    ledger(*some_runs())
+
+    said = " ".join(report().stdout.split())
+
+    assert (
+        "exact-reuse (declared evidence) 1 pair: 2 avoided, 0 added, net +2; 0 withheld."
+        " Not decided: on average +2.00 turns saved per pair, but all of one input or unit; an"
+        " interval needs at least two."
+    ) in said
+
+
+def test_series_are_json_lines_of_candidates_then_of_controls(ledger: Callable[..., None]) -> None:
+    ledger(*some_runs())
+
+    found = [json.loads(line) for line in report("--series").stdout.splitlines()]
+
+    assert [(one["series"], one.get("arm"), one.get("variant")) for one in found] == [
+        ("control-against-candidate", "exact-reuse", None),
+        ("control-against-candidate", "fused-batch", "a"),
+        ("control-against-candidate", "fused-batch", "b"),
+        ("control-against-control", None, None),
+    ]
+    assert found[2] == {
+        "series": "control-against-candidate",
+        "arm": "fused-batch",
+        "variant": "b",
+        "evidence": "declared",
+        "comparison": None,
+        "pairs": 1,
+        "avoided": 0,
+        "added": 0,
+        "net": 0,
+        "withheld": 1,
+        "withheld_share": 1.0,
+        "causes": {"effects-suppressed": 1},
+        "per_pair": {
+            "pairs": 0,
+            "groups": 0,
+            "mean": None,
+            "low": None,
+            "high": None,
+            "confidence": 0.95,
+            "no_interval": "too-few-groups",
+        },
+        "added_in_mean": 0,
+        "finding": "undecided",
+    }
+
+
+def test_without_scipy_one_line_says_how_to_get_intervals(
+    ledger: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    for task in range(2):
+        ledger(
+            run_spans(run_id=f"c{task}", arm="control", turns=3, task=task + 1),
+            run_spans(run_id=f"k{task}", arm="exact-reuse", turns=2 - task, task=task + 1),
+            observation(f"c{task}", EFFECT),
+            observation(f"k{task}", EFFECT),
+        )
+
+    done = report()
+
+    assert done.exit_code == 0
+    assert done.stdout.count("pip install 'otel-turnavoid[statistics]'") == 1
+    assert "2 pairs: 3 avoided, 0 added, net +3; 0 withheld." in done.stdout
 
 
 def test_html_writes_a_page(ledger: Callable[..., None]) -> None:
@@ -111,6 +186,23 @@ def test_html_writes_a_page(ledger: Callable[..., None]) -> None:
 
     assert (done.exit_code, done.output) == (0, "")
     assert "Noise: control against control" in Path("report.html").read_text(encoding="utf-8")
+
+
+def test_html_shows_the_largest_pairs_with_both_timelines(ledger: Callable[..., None]) -> None:
+    ledger(*some_runs())
+
+    report("--html", "report.html")
+
+    text = Path("report.html").read_text(encoding="utf-8")
+    titles = re.findall(r"<h3>(Most turns \w+)</h3>", text)
+    runs = re.findall(r'class="run" aria-label="([^"]+)"', text)
+    assert titles == ["Most turns avoided", "Most turns withheld", "Most turns added"]
+    assert runs == [
+        *("Control run c1", "Candidate (exact-reuse) run reuse"),
+        *("Control run c1", "Candidate (fused-batch) run cheat"),
+        *("Control run c1", "Candidate (fused-batch) run slow"),
+    ]
+    assert text.count('<b class="what">Turn 3</b>') == 4  # three times of c1, once of slow
 
 
 def test_a_mechanism_that_v1_lacks_is_said_on_standard_error(ledger: Callable[..., None]) -> None:
@@ -150,11 +242,11 @@ def test_a_ledger_that_is_not_there_is_one_line() -> None:
     assert not Path("absent.db").exists()
 
 
-def test_json_html_and_trace_exclude_each_other() -> None:
+def test_json_series_html_and_trace_exclude_each_other() -> None:
     done = report("--json", "--trace", "-")
 
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
-        "turnavoid report: --json, --html and --trace exclude each other."
+        "turnavoid report: --json, --series, --html and --trace exclude each other."
         " See: turnavoid report --help\n"
     )

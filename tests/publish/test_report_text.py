@@ -8,7 +8,7 @@ import pytest
 
 from otel_turnavoid.ledger import Report, empty_report, replay
 from otel_turnavoid.publish.report_text import report_text
-from otel_turnavoid.publish.sections import CAUSES
+from otel_turnavoid.publish.series_sections import CAUSES
 from otel_turnavoid.vocabulary import WithheldCause
 
 WITNESS = Path(__file__).parents[2] / "examples" / "witness.jsonl"
@@ -32,6 +32,14 @@ Model turns
   arm          inputs  control  candidate  avoided  added  net  withheld
   exact-reuse       6        7          3        2      0   +2         2
   fused-batch       6        7          6        1      0   +1         0
+
+Withheld turns by lifecycle and reason
+  A change that was not realized earns nothing; where it was, the effects
+  differ, or none was required.
+
+  arm          lifecycle            reason                      turns
+  exact-reuse  counterfactual_only  counterfactual-only             1
+  exact-reuse  realized             required-effect-suppressed      1
 
 Required effects
   What the observer saw of the control's effects in the candidate's runs.
