@@ -243,6 +243,17 @@ class Component(Word):
     TOOL = "tool"
 
 
+class Role(Word):
+    """What a credential may do, where the processor asks for one."""
+
+    AGENT = "agent"
+    """Send spans and log records, but no effects."""
+    OBSERVER = "observer"
+    """Send effects, but no spans of agents."""
+    READER = "reader"
+    """Read LedgerService and metrics."""
+
+
 class Basis(Word):
     """Whether a saving is stated before or after the overhead."""
 
@@ -273,6 +284,18 @@ SCOPE: Final = "otel_turnavoid"
 
 EVENT_EFFECTS_OBSERVED: Final = "turnavoid.effects.observed"
 """Event (log record) or span in which an observer states the effects of one run."""
+
+VERDICT_SCOPE: Final = "otel_turnavoid.verdicts"
+"""Instrumentation scope of the verdicts that a processor shows as spans and log records."""
+
+VERDICT: Final = "turnavoid.verdict"
+"""Span in which the processor shows a decided pair, with links to both runs' roots."""
+
+EVENT_VERDICT_DECIDED: Final = "turnavoid.verdict.decided"
+"""Event (log record) that says the same."""
+
+UNCHANGED: Final = "unchanged"
+"""What an effect label says after ``=`` of something that had to stay as it was."""
 
 NAMESPACE: Final = "turnavoid."
 """Prefix of every attribute key of ours."""
@@ -326,6 +349,28 @@ class Attr:
     COMPONENT: Final = "turnavoid.component"
     BASIS: Final = "turnavoid.basis"
     TOKEN_TYPE: Final = "turnavoid.token.type"
+
+
+class VerdictAttr:
+    """Attribute keys of a verdict, beside those in ``Attr`` that a run or series carries too."""
+
+    DECISION: Final = "turnavoid.verdict.decision"
+    """Its number in the ledger's journal: what ``turnavoid explain`` takes."""
+    POTENTIAL: Final = "turnavoid.verdict.potential"
+    AVOIDED: Final = "turnavoid.verdict.avoided"
+    WITHHELD: Final = "turnavoid.verdict.withheld"
+    ADDED: Final = "turnavoid.verdict.added"
+    CAUSES: Final = "turnavoid.verdict.causes"
+    EFFECTS_PRESERVED: Final = "turnavoid.verdict.effects.preserved"
+    EFFECTS_SUPPRESSED: Final = "turnavoid.verdict.effects.suppressed"
+    CONTROL_RUN: Final = "turnavoid.verdict.control.run_id"
+    CONTROL_TRACE: Final = "turnavoid.verdict.control.trace_id"
+    CONTROL_TURNS: Final = "turnavoid.verdict.control.turns"
+    CONTROL_EFFECTS: Final = "turnavoid.verdict.control.effects"
+    CANDIDATE_RUN: Final = "turnavoid.verdict.candidate.run_id"
+    CANDIDATE_TRACE: Final = "turnavoid.verdict.candidate.trace_id"
+    CANDIDATE_TURNS: Final = "turnavoid.verdict.candidate.turns"
+    CANDIDATE_EFFECTS: Final = "turnavoid.verdict.candidate.effects"
 
 
 class GenAI:
@@ -390,11 +435,17 @@ class Instrument(NamedTuple):
     unit: str
     """UCUM, or an annotation in braces."""
     labels: tuple[str, ...]
-    """Attribute keys it may carry, all with closed value sets but ``turnavoid.variant``."""
+    """Attribute keys it may carry, all with closed value sets but ``turnavoid.variant``.
+
+    ``CONFIGURED_LABELS`` come on top where they are configured.
+    """
     description: str
     bounds: tuple[float, ...] = ()
     """Upper bucket bounds of a histogram."""
 
+
+CONFIGURED_LABELS: Final = (GenAI.AGENT_NAME, Attr.EXPERIMENT_ID)
+"""Labels that every instrument carries where the configuration asks for them: free names."""
 
 _ARMED: Final = (Attr.ARM, Attr.VARIANT, Attr.EVIDENCE)
 _PAIRED: Final = (*_ARMED, Attr.COMPARISON)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from otel_turnavoid.judge.across import Across
 from otel_turnavoid.judge.attribution import stray_run_id
-from otel_turnavoid.judge.calls import Call, Tool, calls_of, tools_of
+from otel_turnavoid.judge.calls import Call, Tool, calls_of, loop_inside, tools_of
 from otel_turnavoid.judge.chains import with_purposes
 from otel_turnavoid.judge.checks import (
     check_across,
@@ -78,9 +78,11 @@ def assemble(
     findings = Findings()
     stray = run_id in {stray_run_id(fact.trace_id) for fact in tree.facts}
     calls, tools = calls_of(tree), tools_of(tree)
-    countable = not any(call.overwritten for call in calls)
     turns = turns_of(tree, calls)
     declared = any(fact.own for fact in tree.facts)
+    overwritten = any(call.overwritten for call in calls)
+    looping = None if declared else loop_inside(tree, calls, tools)
+    countable = not overwritten and looping is None
     outermost = outermost_invokes(tree) if declared else _root(tree)
     last = last_invoke(outermost)
     state = _state(last, declared=declared)
@@ -98,7 +100,13 @@ def assemble(
     for doubt in doubts:
         findings.withhold(WithheldCause.COMPLETENESS_UNPROVEN, doubt)
     check_across(across, findings)
-    if not countable:
+    if looping is not None:
+        findings.withhold(
+            WithheldCause.COMPLETENESS_UNPROVEN,
+            f"span {looping.span_id} of a model call lasts over a tool and what the model made of"
+            " its result: how often the model was sampled is unknown",
+        )
+    if overwritten:
         findings.withhold(
             WithheldCause.COMPLETENESS_UNPROVEN,
             "calls wrote their attributes onto one span, each over those of the one before:"
@@ -163,6 +171,7 @@ def assemble(
         speculation=_speculation(calls, tools),
         agent=next((fact.agent for fact in (*outermost, *tree.facts) if fact.agent), None),
         trace_ids=tuple(sorted({fact.trace_id for fact in tree.facts})),
+        roots=tuple((fact.trace_id, fact.span_id) for fact in outermost),
     )
 
 

@@ -134,6 +134,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Speculative calls and tools by disposition."""
     agent: str | None
     trace_ids: tuple[str, ...]
+    roots: tuple[tuple[str, str], ...] = ()
+    """``(trace id, span id)`` of its outermost Invokes, in order: more than one after a pause."""
 
     @property
     def pairable(self) -> bool:

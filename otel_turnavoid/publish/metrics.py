@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
+from hashlib import blake2b
 from itertools import groupby
 from typing import Final, cast
 
+from opentelemetry.sdk.metrics import Exemplar
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
     Histogram,
@@ -28,8 +30,15 @@ from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from otel_turnavoid.judge.accounts import Labels
-from otel_turnavoid.publish.totals import OVERFLOW_KEY, Distribution, Family, Snapshot
-from otel_turnavoid.vocabulary import SCOPE, SERVICE_INSTANCE_ID, Account, Kind
+from otel_turnavoid.judge.settings import RunLabel
+from otel_turnavoid.publish import totals
+from otel_turnavoid.publish.totals import (
+    OVERFLOW_KEY,
+    Distribution,
+    Family,
+    Snapshot,
+)
+from otel_turnavoid.vocabulary import INSTRUMENTS, SCOPE, SERVICE_INSTANCE_ID, Account, Kind
 
 DEFAULT_SERVICE_NAME: Final = SCOPE
 """``service.name`` of what is published, where the environment names no other."""
@@ -44,13 +53,23 @@ def package_version() -> str:
     return importlib.metadata.version("otel-turnavoid")
 
 
-def ledger_instance_id(birth_ns: int) -> str:
+def totals_form(named: Collection[RunLabel] = ()) -> str:
+    """Return a name for what totals fold to: another where saved ones cannot be gone on with.
+
+    It differs between versions of this package, whose rules may differ, and by ``named``.
+    """
+    text = repr((INSTRUMENTS, sorted(named)))
+    return f"{package_version()} {blake2b(text.encode(), digest_size=8).hexdigest()}"
+
+
+def ledger_instance_id(birth_ns: int, share: int = 1) -> str:
     """Return a ``service.instance.id`` that stays the same as long as the ledger does.
 
     A fresh id for each process would make a restart look like a second writer, whose series
-    repeat the totals of the first in every sum over instances.
+    repeat the totals of the first in every sum over instances. Where several processors share
+    a ledger, each share of its journal has an id, whoever publishes it.
     """
-    return str(uuid.uuid5(_LEDGERS, str(birth_ns)))
+    return str(uuid.uuid5(_LEDGERS, str(birth_ns) if share == 1 else f"{birth_ns}/{share}"))
 
 
 def service_resource(
@@ -126,13 +145,26 @@ def _metric(family: Family, birth_ns: int, now_ns: int) -> Metric:
     else:
         data = Sum(
             [
-                NumberDataPoint(_attributes(labels), birth_ns, now_ns, cast("float", value))
-                for labels, value in family.series
+                NumberDataPoint(
+                    _attributes(series.labels),
+                    birth_ns,
+                    now_ns,
+                    cast("float", series.value),
+                    exemplars=_exemplars(family.exemplars.get(series.labels)),
+                )
+                for series in family.series
             ],
             _CUMULATIVE,
             is_monotonic=instrument.kind is Kind.COUNTER,
         )
     return Metric(instrument.name, instrument.description, instrument.unit, data)
+
+
+def _exemplars(found: totals.Exemplar | None) -> list[Exemplar]:
+    if found is None:
+        return []
+    span_id, trace_id = int(found.span_id, 16), int(found.trace_id, 16)
+    return [Exemplar({}, found.value, found.at_ns, span_id, trace_id)]
 
 
 def _attributes(labels: Labels) -> dict[str, str | bool]:

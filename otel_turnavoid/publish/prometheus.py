@@ -12,15 +12,17 @@ from __future__ import annotations
 import asyncio
 import gzip
 import re
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
 from opentelemetry.sdk.resources import Resource
-from prometheus_client.core import CollectorRegistry, Metric, Sample
+from prometheus_client.core import CollectorRegistry, Exemplar, Metric, Sample
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
+from otel_turnavoid.judge.settings import SECOND
+from otel_turnavoid.publish import totals
 from otel_turnavoid.publish.metrics import package_version
 from otel_turnavoid.publish.totals import Distribution, Family, Totals
 from otel_turnavoid.vocabulary import INSTRUMENTS, Instrument, Kind
@@ -64,11 +66,19 @@ def sample_names(instrument: Instrument) -> tuple[str, ...]:
     return (name,)
 
 
-class TotalsCollector:
-    """The collector that the Prometheus client asks at each scrape."""
+class Labelled(NamedTuple):
+    """Totals whose series carry labels that the series of others do not."""
 
-    def __init__(self, totals: Totals) -> None:
-        self._totals = totals
+    labels: Mapping[str, str]
+    """Label names, as in ``label_name``, and values; the same names for all that stand together."""
+    totals: Totals
+
+
+class LabelledCollector:
+    """The collector that the Prometheus client asks at each scrape, over any number of totals."""
+
+    def __init__(self, read: Callable[[], Sequence[Labelled]]) -> None:
+        self._read = read
 
     def describe(self) -> Iterator[Metric]:
         """Yield every family without samples, so that no other collector can take its name."""
@@ -76,11 +86,23 @@ class TotalsCollector:
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families that have a series."""
-        for family in self._totals.snapshot().families:
-            if family.series:
-                metric = _family(family.instrument)
-                metric.samples = list(_samples(family))
+        read = [(each.labels, each.totals.snapshot()) for each in self._read()]
+        for instrument in INSTRUMENTS:
+            metric = _family(instrument)
+            metric.samples = [
+                sample
+                for labels, snapshot in read
+                for sample in _samples(snapshot.family(instrument), labels)
+            ]
+            if metric.samples:
                 yield metric
+
+
+class TotalsCollector(LabelledCollector):
+    """The same over the one totals of a process."""
+
+    def __init__(self, totals: Totals) -> None:
+        super().__init__(lambda: (Labelled({}, totals),))
 
 
 class PrometheusEndpoint:
@@ -90,13 +112,15 @@ class PrometheusEndpoint:
     may be registered in it.
     """
 
-    def __init__(self, totals: Totals, resource: Resource) -> None:
+    def __init__(self, accounts: Totals | LabelledCollector, resource: Resource) -> None:
         self.registry = CollectorRegistry(
             target_info={
                 label_name(key): str(value) for key, value in sorted(resource.attributes.items())
             }
         )
-        self.registry.register(TotalsCollector(totals))
+        if isinstance(accounts, Totals):
+            accounts = TotalsCollector(accounts)
+        self.registry.register(accounts)
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         """Answer one ASGI connection."""
@@ -139,9 +163,10 @@ def _family(instrument: Instrument) -> Metric:
     )
 
 
-def _samples(family: Family) -> Iterator[Sample]:
+def _samples(family: Family, added: Mapping[str, str]) -> Iterator[Sample]:
     instrument = family.instrument
     scope = {
+        **added,
         "otel_scope_name": instrument.account.scope,
         "otel_scope_version": package_version(),
     }
@@ -150,7 +175,16 @@ def _samples(family: Family) -> Iterator[Sample]:
         if isinstance(series.value, Distribution):
             yield from _distribution(family, labels, series.value)
         else:
-            yield Sample(sample_names(instrument)[0], labels, series.value)
+            named = _exemplar(family.exemplars.get(series.labels))
+            yield Sample(sample_names(instrument)[0], labels, series.value, exemplar=named)
+
+
+def _exemplar(found: totals.Exemplar | None) -> Exemplar | None:
+    """Return what OpenMetrics shows beside a counter, under the names that Grafana looks for."""
+    if found is None:
+        return None
+    labels = {"trace_id": found.trace_id, "span_id": found.span_id}
+    return Exemplar(labels, found.value, found.at_ns / SECOND)
 
 
 def _distribution(family: Family, labels: dict[str, str], value: Distribution) -> Iterator[Sample]:

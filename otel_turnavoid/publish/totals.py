@@ -11,15 +11,19 @@ import math
 import sys
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
+import msgspec
+
 from otel_turnavoid.errors import UsageError
-from otel_turnavoid.judge.accounts import Labels, Posting, postings
-from otel_turnavoid.judge.verdict import Decision
-from otel_turnavoid.vocabulary import INSTRUMENTS, Instrument, Kind
+from otel_turnavoid.judge.accounts import Labels, Posting, contradiction, postings
+from otel_turnavoid.judge.settings import RunLabel
+from otel_turnavoid.judge.verdict import Decision, PairDecided
+from otel_turnavoid.vocabulary import CONFIGURED_LABELS, INSTRUMENTS, Instrument, Kind, Metric
 
 CARDINALITY_LIMIT: Final = 2000
 """Series per instrument, the overflow series included (OpenTelemetry's default)."""
@@ -30,6 +34,12 @@ OVERFLOW: Final[Labels] = ((OVERFLOW_KEY, "true"),)
 
 REAL_UNITS: Final = frozenset({"s", "{USD}"})
 """Units of amounts that may be fractions; all others count things."""
+
+EXEMPLIFIED: Final = frozenset({Metric.TURNS_AVOIDED, Metric.TURNS_WITHHELD, Metric.TURNS_ADDED})
+"""Instruments whose series name a latest event."""
+
+_SavedRow = tuple[str, Labels, list[str]]
+"""Name of the instrument, labels, and the numbers of a series in hexadecimal."""
 
 _SCALE: Final = 1 << 1074
 """Every finite float is a whole multiple of 1 / _SCALE (the smallest subnormal)."""
@@ -49,6 +59,17 @@ class Distribution:
         return sum(self.counts)
 
 
+class Exemplar(NamedTuple):
+    """One event that a series counts, to be looked at where traces are."""
+
+    trace_id: str
+    span_id: str
+    """The root of the candidate's run."""
+    value: float
+    """What it added."""
+    at_ns: int
+
+
 class Series(NamedTuple):
     """One series of an instrument at the moment of a snapshot."""
 
@@ -61,6 +82,8 @@ class Family(NamedTuple):
 
     instrument: Instrument
     series: tuple[Series, ...]
+    exemplars: Mapping[Labels, Exemplar] = MappingProxyType({})
+    """The latest event of some of the series, by labels."""
 
 
 class Snapshot(NamedTuple):
@@ -68,11 +91,14 @@ class Snapshot(NamedTuple):
 
     families: tuple[Family, ...]
 
+    def family(self, instrument: Instrument) -> Family:
+        """Return one instrument with its series."""
+        found = (family for family in self.families if family.instrument == instrument)
+        return next(found, Family(instrument, ()))
+
     def series(self, instrument: Instrument) -> tuple[Series, ...]:
         """Return the series of one instrument."""
-        return next(
-            (family.series for family in self.families if family.instrument == instrument), ()
-        )
+        return self.family(instrument).series
 
     def value(self, instrument: Instrument, labels: Labels) -> int | float | Distribution | None:
         """Return the value of one series, None where there is no such series."""
@@ -84,20 +110,53 @@ class Totals:
 
     ``known`` are series that exist at 0 from the start; their values are not added. A decision
     is added whole or, where a posting of it is wrong, not at all, and no snapshot shows half.
+    ``named`` are labels that name the run of a decision, added to everything that it posts.
     """
 
-    def __init__(self, known: Iterable[Posting] = (), *, limit: int = CARDINALITY_LIMIT) -> None:
+    def __init__(
+        self,
+        known: Iterable[Posting] = (),
+        *,
+        named: Collection[RunLabel] = (),
+        limit: int = CARDINALITY_LIMIT,
+    ) -> None:
         if limit < 1:
             raise UsageError(f"the cardinality limit must be at least 1 (got {limit})")
         self._limit = limit
+        self._named = named
         self._lock = threading.Lock()
         self._cells: dict[Instrument, dict[Labels, _Cell]] = {each: {} for each in INSTRUMENTS}
+        self._exemplars: dict[Instrument, dict[Labels, Exemplar]] = {
+            each: {} for each in INSTRUMENTS if each in EXEMPLIFIED
+        }
         for posting in known:
             self._cell(posting)
 
     def add(self, decision: Decision) -> None:
         """Add everything that a decision posts."""
-        self.add_postings(postings(decision))
+        self.add_postings(postings(decision, self._named))
+
+    def exemplify(self, pair: PairDecided, at_ns: int) -> None:
+        """Name a verdict, which was added, as the latest event of the series that it posts to.
+
+        Exemplars are for looking at: they are not saved, and no figure depends on them.
+
+        Args:
+            pair: Of which the candidate's first root is named; without one nothing happens.
+            at_ns: When it was decided, in nanoseconds since the epoch.
+        """
+        if not pair.candidate.roots:
+            return
+        trace_id, span_id = pair.candidate.roots[0]
+        with self._lock:
+            for instrument, labels, value in postings(pair, self._named):
+                if instrument in EXEMPLIFIED and labels in self._cells[instrument]:
+                    named = Exemplar(trace_id, span_id, value, at_ns)
+                    self._exemplars[instrument][labels] = named
+
+    def add_contradiction(self, pair: PairDecided) -> None:
+        """Add a verdict that later evidence speaks against."""
+        self.add_posting(contradiction(pair, self._named))
 
     def add_posting(self, posting: Posting) -> None:
         """Add one posting."""
@@ -128,10 +187,45 @@ class Totals:
                             Series(labels, cells[labels].read())
                             for labels in sorted(cells, key=lambda each: (each == OVERFLOW, each))
                         ),
+                        dict(self._exemplars[instrument]) if instrument in EXEMPLIFIED else {},
                     )
                     for instrument, cells in self._cells.items()
                 )
             )
+
+    def save(self) -> bytes:
+        """Return everything that was added, exactly, for ``resume``."""
+        with self._lock:
+            saved = [
+                (instrument.name, labels, [hex(number) for number in cell.save()])
+                for instrument, cells in self._cells.items()
+                for labels, cell in cells.items()
+            ]
+        return msgspec.json.encode(saved)
+
+    def resume(self, saved: bytes) -> None:
+        """Go on from what ``save`` returned, with nothing added yet.
+
+        Raises:
+            UsageError: It is not what totals of this form save; nothing was changed.
+        """
+        instruments = {each.name: each for each in INSTRUMENTS}
+        try:
+            rows = msgspec.json.decode(saved, type=list[_SavedRow])
+            found = [
+                (instruments[name], labels, [int(number, 16) for number in numbers])
+                for name, labels, numbers in rows
+            ]
+        except (KeyError, ValueError) as error:
+            raise UsageError(f"saved totals cannot be read: {error}") from None
+        with self._lock:
+            for instrument, labels, numbers in found:
+                if labels == OVERFLOW:
+                    cells = self._cells[instrument]
+                    cell = cells.setdefault(OVERFLOW, _new_cell(instrument))
+                else:
+                    cell = self._cell(Posting(instrument, labels, 0))
+                cell.resume(numbers)
 
     def _cell(self, posting: Posting) -> _Cell:
         cells = self._cells.get(posting.instrument)
@@ -159,6 +253,12 @@ class _Count:
     def read(self) -> int:
         return self._sum
 
+    def save(self) -> list[int]:
+        return [self._sum]
+
+    def resume(self, numbers: list[int]) -> None:
+        self._sum += numbers[0]
+
 
 class _Amount:
     """An exact sum of floats, rounded once; so it does not depend on the order of adding."""
@@ -176,6 +276,12 @@ class _Amount:
         except OverflowError:
             return sys.float_info.max if self._scaled > 0 else -sys.float_info.max
 
+    def save(self) -> list[int]:
+        return [self._scaled]
+
+    def resume(self, numbers: list[int]) -> None:
+        self._scaled += numbers[0]
+
 
 class _Histogram:
     """Observations by bucket."""
@@ -191,6 +297,13 @@ class _Histogram:
 
     def read(self) -> Distribution:
         return Distribution(tuple(self._counts), self._total.read())
+
+    def save(self) -> list[int]:
+        return [*self._total.save(), *self._counts]
+
+    def resume(self, numbers: list[int]) -> None:
+        self._total.resume(numbers[:1])
+        self._counts = [one + other for one, other in zip(self._counts, numbers[1:], strict=True)]
 
 
 _Cell = _Count | _Amount | _Histogram
@@ -216,7 +329,7 @@ def _check_amount(posting: Posting) -> None:
 def _check_labels(posting: Posting) -> None:
     instrument, labels = posting.instrument, posting.labels
     keys = [key for key, _ in labels]
-    if unknown := sorted(set(keys).difference(instrument.labels)):
+    if unknown := sorted(set(keys).difference(instrument.labels, CONFIGURED_LABELS)):
         raise UsageError(
             f"{instrument.name}: {', '.join(unknown)} is no label of it"
             f" (labels: {', '.join(instrument.labels)})"

@@ -316,7 +316,7 @@ def test_a_run_exported_again_under_fresh_ids_is_counted_once(script, assembled)
 
     one, both = assembled(facts), assembled(facts + again)
 
-    assert replace(both, trace_ids=()) == replace(one, trace_ids=())
+    assert replace(both, trace_ids=(), roots=()) == replace(one, trace_ids=(), roots=())
     assert both.usage == Usage(input=600, output=60)
 
 

@@ -15,7 +15,7 @@ from otel_turnavoid.errors import UsageError
 from otel_turnavoid.judge.accounts import Posting, known, postings
 from otel_turnavoid.judge.facts import Retained, Usage
 from otel_turnavoid.judge.run import Batch, Key, Run, Work
-from otel_turnavoid.judge.settings import Settings
+from otel_turnavoid.judge.settings import RunLabel, Settings
 from otel_turnavoid.judge.verdict import NullDecided, PairDecided, RunDecided
 from otel_turnavoid.publish.reference import LABEL_VALUES
 from otel_turnavoid.publish.totals import (
@@ -508,3 +508,50 @@ def test_a_decision_adds_its_postings() -> None:
 
     posted = [posting for decision in journal(1) for posting in postings(decision)]
     assert totals.snapshot() == folded(posted).snapshot()
+
+
+def test_configured_labels_split_series_up_to_the_limit() -> None:
+    totals = Totals(named=(RunLabel.EXPERIMENT,), limit=3)
+    for number in range(5):
+        totals.add(RunDecided(run=run(number), outcome=Outcome.UNPAIRED))
+
+    def labels(experiment):
+        named = ("turnavoid.experiment.id", experiment)
+        return (*DECLARED, named, ("turnavoid.outcome", "unpaired"))
+
+    assert totals.snapshot().series(Metric.RUNS_OBSERVED) == (
+        Series(labels("experiment-0"), 1),
+        Series(labels("experiment-1"), 1),
+        Series(OVERFLOW, 3),
+    )
+
+
+@given(st.lists(any_posting(), max_size=40), st.integers(0, 40))
+def test_totals_that_go_on_from_saved_ones_are_those_of_everything(
+    found: list[Posting], cut: int
+) -> None:
+    whole, first, second = Totals(), Totals(), Totals()
+    whole.add_postings(found)
+    first.add_postings(found[:cut])
+    second.resume(first.save())
+    second.add_postings(found[cut:])
+
+    assert second.snapshot() == whole.snapshot()
+
+
+def test_saved_totals_keep_the_overflow_apart() -> None:
+    totals = Totals(limit=2)
+    for arm in ("exact-reuse", "fused-batch", "control"):
+        labels = (("turnavoid.arm", arm), *DECLARED)
+        totals.add_posting(Posting(Metric.TURNS_ADDED, labels, 1))
+    again = Totals(limit=2)
+
+    again.resume(totals.save())
+
+    assert again.snapshot() == totals.snapshot()
+
+
+@pytest.mark.parametrize("saved", [b"", b"{}", b'[["none",[],["0x1"]]]', b'[["a",[],["x"]]]'])
+def test_what_totals_do_not_save_is_refused(saved: bytes) -> None:
+    with pytest.raises(UsageError, match="saved totals cannot be read"):
+        Totals().resume(saved)
