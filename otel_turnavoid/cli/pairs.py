@@ -8,6 +8,7 @@ import click
 
 from otel_turnavoid.cli.source import ledger_option, open_ledger
 from otel_turnavoid.cli.table import number, print_json_lines, print_table
+from otel_turnavoid.judge.observing import asked_nothing
 from otel_turnavoid.judge.verdict import NullDecided, PairDecided
 
 COLUMNS: Final = (
@@ -29,7 +30,8 @@ def command(ledger_url: str | None, *, as_json: bool, with_null: bool) -> None:
 
     "turns" is the control's committed model turns, "with" the candidate's. A pair may have
     causes where nothing was withheld. Verdicts are final; later evidence that speaks against
-    one is named and changes nothing.
+    one is named and changes nothing. "nothing asked": all that was required is that things stay as
+    they were, so that doing nothing passes.
     """
     with open_ledger(ledger_url) as ledger:
         decisions = [decision for _, decision in ledger.decisions()]
@@ -61,6 +63,7 @@ def pair_row(pair: PairDecided) -> dict[str, Any]:
     """Return a verdict as the design's JSON object."""
     candidate = pair.candidate
     crossing = {} if pair.comparison is None else {"comparison": pair.comparison}
+    nothing = {"nothing_asked": True} if asked_nothing(pair.control) else {}
     return {
         "control": pair.control.run_id,
         "candidate": candidate.run_id,
@@ -78,6 +81,7 @@ def pair_row(pair: PairDecided) -> dict[str, Any]:
         "added": pair.added,
         "causes": list(pair.causes),
         **crossing,
+        **nothing,
     }
 
 
@@ -103,7 +107,9 @@ def _cells(pair: PairDecided) -> list[str]:
     row = pair_row(pair)
     words = [row[key] or "-" for key in ("control", "candidate", "arm", "variant", "lifecycle")]
     counts = ("control_turns", "candidate_turns", "avoided", "withheld", "added")
-    return [*map(str, words), *(number(row[key]) for key in counts), ", ".join(row["causes"])]
+    nothing = ["nothing asked"] if "nothing_asked" in row else []
+    remarks = ", ".join([*row["causes"], *nothing])
+    return [*map(str, words), *(number(row[key]) for key in counts), remarks]
 
 
 def _null_cells(null: NullDecided) -> list[str]:

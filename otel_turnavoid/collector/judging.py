@@ -7,10 +7,19 @@ from typing import ClassVar
 import msgspec
 
 from otel_turnavoid.collector.duration import Duration
-from otel_turnavoid.collector.section import Section
+from otel_turnavoid.collector.section import Section, refuse_unknown
 from otel_turnavoid.errors import ConfigurationError
-from otel_turnavoid.judge.settings import ArmRule, PurposeRule, Settings
-from otel_turnavoid.vocabulary import Arm, Evidence, Lifecycle, Mechanism, Purpose, Reason, Word
+from otel_turnavoid.judge.settings import ArmRule, PurposeRule, RunLabel, Settings
+from otel_turnavoid.vocabulary import (
+    Arm,
+    Attr,
+    Evidence,
+    Lifecycle,
+    Mechanism,
+    Purpose,
+    Reason,
+    Word,
+)
 
 _DEFAULTS = Settings()
 _FLAG = "feature_flag."
@@ -59,12 +68,16 @@ class JudgingSection(Section, frozen=True):
     purposes: tuple[PurposeSection, ...] = ()
     prefix_chain: bool = _DEFAULTS.prefix_chain
     runs: dict[str, str] = msgspec.field(default_factory=dict)
+    experiments: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
+    labels: tuple[RunLabel, ...] = ()
+    known_names: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
     def settings(self) -> Settings:
         """Return the same as the judge reads it.
 
         Raises:
-            ConfigurationError: A rule of ``arms`` names no flag.
+            ConfigurationError: A rule of ``arms`` names no flag, or ``known_names`` no label.
         """
         if _FLAG in self.arms:
             key = f"processors.turnavoid.arms.{_FLAG}"
@@ -87,4 +100,17 @@ class JudgingSection(Section, frozen=True):
             purposes=tuple(PurposeRule(**msgspec.structs.asdict(rule)) for rule in self.purposes),
             prefix_chain=self.prefix_chain,
             runs=self.runs,
+            experiments=self.experiments,
+            units=self.units,
+            labels=self.labels,
+            known_names=self._known_names(),
         )
+
+    def _known_names(self) -> dict[str, tuple[str, ...]]:
+        free = (Attr.VARIANT, *self.labels)
+        key = "processors.turnavoid.known_names"
+        for name in self.known_names:
+            if name in {*RunLabel} - {*self.labels}:
+                raise ConfigurationError(f"{key}.{name}", "is no label; name it in labels too")
+        refuse_unknown(self.known_names, dict.fromkeys(free), key)
+        return self.known_names

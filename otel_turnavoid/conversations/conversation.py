@@ -61,3 +61,5 @@ class Conversation(msgspec.Struct, kw_only=True):
     """Whether somebody else than the agent found the task done."""
     judged_by: str = ""
     """Who did."""
+    asked: bool | None = None
+    """Whether the task was to change anything; None: the record does not say."""

@@ -25,12 +25,14 @@ def read_effects(record: dict[str, Any], file: str, number: int) -> Observation:
     The task is done where the state is the wanted one, what had to be said was said, and the
     run was not cut off.
     """
+    initial = record.get("initial_hash")
     done = all(record.get(key, True) is True for key in ("db_match", "outputs_ok", "finished"))
     runs = file.removeprefix(_PREFIX)
     return seen(
         recorded.run_id(record, runs, number),
         OBSERVER,
         done=done,
+        asked=None if initial is None else record["goal_hash"] != initial,
         task=recorded.unit(record),
         observed_ns=0,
     )

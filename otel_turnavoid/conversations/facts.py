@@ -21,6 +21,7 @@ from otel_turnavoid.judge.facts import CallDetail, Observation, SpanFact, ToolDe
 from otel_turnavoid.vocabulary import (
     SERVICE_INSTANCE_ID,
     SERVICE_NAME,
+    UNCHANGED,
     Attr,
     Entry,
     Rejection,
@@ -48,16 +49,27 @@ def observation_of(conversation: Conversation) -> Observation | None:
         conversation.run_id,
         conversation.judged_by,
         done=conversation.success,
+        asked=conversation.asked,
         task=conversation.unit,
         observed_ns=conversation.end_ns,
     )
 
 
-def seen(
-    run_id: str, observer: str, *, done: bool, task: str | None, observed_ns: int
+def seen(  # noqa: PLR0913 - what an observation says, each with a name
+    run_id: str,
+    observer: str,
+    *,
+    done: bool,
+    asked: bool | None,
+    task: str | None,
+    observed_ns: int,
 ) -> Observation:
-    """Return an observation that the task is done, or that nothing of it is: never half."""
-    label = f"task:{task}=done" if task else "task=done"
+    """Return an observation that the task is done, or that nothing of it is: never half.
+
+    A task that was to change nothing is done where all stayed as it was; the label says so.
+    """
+    label = f"task:{task}" if task else "task"
+    label += f"={UNCHANGED if asked is False else 'done'}"
     return Observation(
         run_id=run_id,
         observer=observer,

@@ -47,7 +47,14 @@ def read_messages(record: dict[str, Any], file: str, number: int) -> Conversatio
         end_ns=len(messages),
         success=None if rewarded is None else rewarded == 1,
         judged_by="recorded reward",
+        asked=False if _no_goal(record) else None,
     )
+
+
+def _no_goal(record: dict[str, Any]) -> bool:
+    """Whether the published task names no action at all: its goal is the state as it was."""
+    task = record.get("task")
+    return isinstance(task, dict) and task.get("actions") == []
 
 
 def _responses(messages: list[dict[str, Any]], model: str | None) -> list[Response]:

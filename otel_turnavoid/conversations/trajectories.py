@@ -42,6 +42,7 @@ def read_trajectory(record: dict[str, Any], file: str, number: int) -> Conversat
         said=recorded.plain(record, file),
         state=InvokeState.COMPLETED if _completed(record) else InvokeState.FAILED,
         success=_success(record),
+        asked=_asked_for(record),
         judged_by="recorded verdict",
         task=_task(record),
     )
@@ -77,6 +78,14 @@ def _success(record: dict[str, Any]) -> bool | None:
         # No verdict on what was said means that nothing had to be said.
         return record["db_match"] is True and record.get("communicate_match") is not False
     return None
+
+
+def _asked_for(record: dict[str, Any]) -> bool | None:
+    """Whether the task was to change anything, as far as the record says."""
+    if isinstance(record.get("needs_write"), bool):
+        return bool(record["needs_write"])
+    # Of actions only their names are given, and a name does not tell whether it changes anything.
+    return False if record.get("goal_actions") == [] else None
 
 
 def _task(record: dict[str, Any]) -> Any:

@@ -28,6 +28,9 @@ def read(view: SpanView, rules: Rules) -> SpanFact | None:
     is_call = genai.ENTRIES.get(attributes.text(GenAI.OPERATION_NAME) or "") is Entry.LLM_CALL
     call = parts.call_detail(attributes) if is_call else None
     if call is not None:
-        call = msgspec.structs.replace(call, resends=attributes.tokens(_RESENDS))
+        silent = view.attributes.get(_RESENDS) is None
+        # The SDK leaves the count out where it sent the request once.
+        resends = 0 if silent else attributes.tokens(_RESENDS)
+        call = msgspec.structs.replace(call, resends=resends)
     entry = Entry.LLM_CALL if is_call else None
     return parts.fact(view, attributes, rules, dialect=NAME, entry=entry, call=call)

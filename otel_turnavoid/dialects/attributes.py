@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 from otel_turnavoid.judge.facts import Fault
@@ -11,6 +12,10 @@ from otel_turnavoid.vocabulary import Rejection, WordT, read_word
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SHOWN = 80
+_DIGITS = 19
+"""Decimal digits from which on a text is no 64-bit integer for certain."""
+_EXACT = 2**53
+"""From here on a float leaves out integers."""
 
 
 def shown(value: object) -> str:
@@ -19,17 +24,31 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
-def name_problem(value: object) -> str | None:
+def described(value: object) -> str:
+    """Return what kind of thing a value is, where the value itself is nobody's business.
+
+    The answer to a sender ends in its log.
+    """
+    if isinstance(value, str):
+        return f"a string of {len(value)} characters"
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    if isinstance(value, (list, dict)):
+        return "an array" if isinstance(value, list) else "a mapping"
+    return shown(value)
+
+
+def name_problem(value: object, show: Callable[[object], str] = shown) -> str | None:
     """Return what is wrong with an identifier, or None when it is good."""
     if not isinstance(value, str):
-        return f"want a string, got {shown(value)}"
+        return f"want a string, got {show(value)}"
     stripped = value.strip()
     if not stripped:
         return "want a name, got an empty one"
     if len(value) != len(stripped):
-        return f"has surrounding space: {shown(value)}"
+        return f"has surrounding space: {show(value)}"
     if not value.isprintable() and _CONTROL.search(value):
-        return f"has control characters: {shown(value)}"
+        return f"has control characters: {show(value)}"
     return None
 
 
@@ -113,7 +132,19 @@ class Attributes:
     def tokens(self, *keys: str) -> int | None:
         """Return the first of the keys that holds a whole number of at least 0; no faults."""
         for key in keys:
-            value = self.span.get(key)
-            if type(value) is int and value >= 0:
+            value = whole(self.span.get(key))
+            if value is not None:
                 return value
         return None
+
+
+def whole(value: object) -> int | None:
+    """Return a whole number of at least 0, also where its sender writes numbers as texts.
+
+    As Micrometer does. A float is one from a language without integers.
+    """
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < _DIGITS:
+        return int(value)
+    if type(value) is float and value.is_integer() and 0 <= value < _EXACT:
+        return int(value)
+    return value if type(value) is int and value >= 0 else None

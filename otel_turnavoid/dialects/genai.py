@@ -18,6 +18,9 @@ from otel_turnavoid.vocabulary import USAGE_SPELLINGS, Entry, GenAI
 
 NAME: Final = "gen_ai"
 PREFIX: Final = "gen_ai."
+_LOGFIRE_TYPE: Final = "logfire.span_type"
+_LOGFIRE_LOG: Final = "log"
+"""A log line sent as a span: of a stream, Logfire repeats the call in one at its end."""
 KEYS: Final = frozenset(
     {
         GenAI.OPERATION_NAME,
@@ -29,6 +32,8 @@ KEYS: Final = frozenset(
         GenAI.RESPONSE_ID,
         GenAI.TOOL_NAME,
         GenAI.TOOL_CALL_ID,
+        parts.OLD_TOOL_CALL_ID,
+        _LOGFIRE_TYPE,
         GenAI.OUTPUT_MESSAGES,
         *(spelling for spellings in USAGE_SPELLINGS.values() for spelling in spellings),
     }
@@ -44,6 +49,10 @@ ENTRIES: Final = {
     "chat.streaming_completions": Entry.LLM_CALL,
     "text.completions": Entry.LLM_CALL,
     "text.streaming_completions": Entry.LLM_CALL,
+    # Words of its own for the same: the Gemini CLI.
+    "llm_call": Entry.LLM_CALL,
+    "tool_call": Entry.TOOL_TURN,
+    "agent_call": Entry.INVOKE,
     "execute_tool": Entry.TOOL_TURN,
     "invoke_agent": Entry.INVOKE,
     "invoke_workflow": Entry.INVOKE,
@@ -56,13 +65,28 @@ def speaks(view: SpanView) -> bool:
     return any(key.startswith(PREFIX) for key in view.attributes)
 
 
+def _answered(attributes: Attributes) -> bool:
+    """Tell a model call by its request and its answer, where no operation is named.
+
+    The name was not always required, and some never set it (Logfire's own clients).
+    """
+    answer = attributes.text(GenAI.RESPONSE_ID, GenAI.RESPONSE_MODEL)
+    agent = attributes.text(GenAI.AGENT_NAME, GenAI.TOOL_NAME)
+    return bool(answer and attributes.text(GenAI.REQUEST_MODEL) and not agent)
+
+
 def read(view: SpanView, rules: Rules) -> SpanFact | None:
     """Return the fact of a span that carries any of the keys of the conventions."""
     if not speaks(view):
         return None
     attributes = Attributes(view.attributes, view.resource)
     operation = view.attributes.get(GenAI.OPERATION_NAME)
-    entry = ENTRIES.get(operation) if isinstance(operation, str) else None
+    if view.attributes.get(_LOGFIRE_TYPE) == _LOGFIRE_LOG:
+        entry: Entry | None = None
+    elif operation is None and _answered(attributes):
+        entry = Entry.LLM_CALL
+    else:
+        entry = ENTRIES.get(operation) if isinstance(operation, str) else None
     return parts.entry_fact(
         view,
         attributes,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from otel_turnavoid.dialects.attributes import name_problem, shown
+from otel_turnavoid.dialects.attributes import described, name_problem
 from otel_turnavoid.dialects.parts import SERVICE_INSTANCE, SERVICE_NAME
 from otel_turnavoid.dialects.rules import Rules
-from otel_turnavoid.dialects.view import LATEST_NS, Refusal, SpanView
+from otel_turnavoid.dialects.view import LATEST_NS, RecordView, Refusal, SpanView
 from otel_turnavoid.judge.facts import Observation
 from otel_turnavoid.vocabulary import EVENT_EFFECTS_OBSERVED, Attr
 
@@ -24,13 +24,11 @@ def read(view: SpanView, rules: Rules) -> Observation | Refusal | None:  # noqa:
     return observed(view.attributes, view.resource, view.end_ns)
 
 
-def read_record(
-    event_name: str, attributes: dict[str, Any], resource: dict[str, Any], observed_ns: int
-) -> Observation | Refusal | None:
+def read_record(record: RecordView) -> Observation | Refusal | None:
     """Return what a log record observed; None for a record that is no observation."""
-    if EVENT_EFFECTS_OBSERVED not in (event_name, attributes.get(EVENT_NAME)):
+    if EVENT_EFFECTS_OBSERVED not in (record.event_name, record.attributes.get(EVENT_NAME)):
         return None
-    return observed(attributes, resource, observed_ns)
+    return observed(record.attributes, record.resource, record.time_ns)
 
 
 def observed(
@@ -63,13 +61,13 @@ def observed(
 
 
 def _id_problem(value: object) -> str | None:
-    return "missing" if value is None else name_problem(value)
+    return "missing" if value is None else name_problem(value, described)
 
 
 def _ordered_problem(value: object) -> str | None:
-    return (
-        None if value is None or isinstance(value, bool) else f"want a boolean, got {shown(value)}"
-    )
+    if value is None or isinstance(value, bool):
+        return None
+    return f"want a boolean, got {described(value)}"
 
 
 def _time_problem(observed_ns: int) -> str | None:
@@ -82,9 +80,9 @@ def _labels_problem(labels: Any) -> str | None:
     if labels is None:
         return "missing; want an array of strings, empty where nothing was seen"
     if not isinstance(labels, list):
-        return f"want an array of strings, got {shown(labels)}"
+        return f"want an array of strings, got {described(labels)}"
     for label in labels:
-        problem = name_problem(label)
+        problem = name_problem(label, described)
         if problem is not None:
             return f"a label: {problem}"
     return None

@@ -24,7 +24,8 @@ KIND: Final = "traceloop.span.kind"
 REQUEST_TYPE: Final = "llm.request.type"
 _ENTITY_NAME: Final = "traceloop.entity.name"
 _ASKS: Final = "gen_ai.completion.0.tool_calls.0.id"
-KEYS: Final = frozenset({KIND, REQUEST_TYPE, _ENTITY_NAME, _ASKS})
+_STREAMING: Final = "gen_ai.is_streaming"
+KEYS: Final = frozenset({KIND, REQUEST_TYPE, _ENTITY_NAME, _ASKS, _STREAMING})
 """Attribute keys that this dialect reads, beside those of the GenAI conventions."""
 
 _KINDS: Final = {"workflow": Entry.INVOKE, "agent": Entry.INVOKE, "tool": Entry.TOOL_TURN}
@@ -35,7 +36,13 @@ _OPENAI_SCOPES: Final = (
     "opentelemetry.instrumentation.openai.v1",
 )
 _ANTHROPIC_SCOPE: Final = "opentelemetry.instrumentation.anthropic"
-_STREAM_ORDER: Final = (GenAI.USAGE_OUTPUT_TOKENS, GenAI.RESPONSE_MODEL)
+_WHOLE_ORDER: Final = (
+    *(GenAI.SYSTEM, REQUEST_TYPE, GenAI.PROVIDER_NAME, GenAI.OPERATION_NAME),
+    *(GenAI.REQUEST_MODEL, GenAI.RESPONSE_MODEL, GenAI.RESPONSE_ID, GenAI.OUTPUT_MESSAGES),
+    *(GenAI.USAGE_INPUT_TOKENS, GenAI.USAGE_OUTPUT_TOKENS),
+    *("gen_ai.usage.prompt_tokens", "gen_ai.usage.completion_tokens"),
+)
+"""How the instrumentation of Anthropic's SDK, old and new, writes an answer that came whole."""
 
 
 def read(view: SpanView, rules: Rules) -> SpanFact | None:
@@ -68,23 +75,24 @@ def read(view: SpanView, rules: Rules) -> SpanFact | None:
 
 def _call(view: SpanView, attributes: Attributes) -> CallDetail:
     said = parts.call_detail(attributes)
-    if _adds_up_output(view):
+    if view.scope == _ANTHROPIC_SCOPE and not _came_whole(view):
         usage = msgspec.structs.replace(said.usage, output=None)
         said = msgspec.structs.replace(said, usage=usage)
     return msgspec.structs.replace(said, asks=said.asks or attributes.text(_ASKS))
 
 
-def _adds_up_output(view: SpanView) -> bool:
-    """Tell a streamed call of Anthropic's, of which the output tokens are unknown.
+def _came_whole(view: SpanView) -> bool:
+    """Whether an answer of Anthropic's is known not to have been streamed.
 
-    The figure is the sum of those of the stream's first and last event, which both count from
-    the start. Nothing but the order of attributes tells such a span: a stream's usage is set
-    before the response model.
+    Of a stream the output tokens are those of its first and last event added up, though both
+    count from the start. The SDK's stream helper leaves no mark but the order of attributes:
+    usage before the response model. So only the exact order of an answer that came whole is
+    believed; attributes that were sorted or mixed on their way tell neither.
     """
-    if view.scope != _ANTHROPIC_SCOPE:
+    if view.attributes.get(_STREAMING) is True:
         return False
-    order = [key for key in view.attributes if key in _STREAM_ORDER]
-    return order == list(_STREAM_ORDER)
+    order = [key for key in view.attributes if key in _WHOLE_ORDER]
+    return order == [key for key in _WHOLE_ORDER if key in view.attributes]
 
 
 def _tool(attributes: Attributes) -> ToolDetail:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from otel_turnavoid.dialects.rules import Rules
     from otel_turnavoid.dialects.view import SpanView
 
+OLD_TOOL_CALL_ID: Final = "gen_ai.tool.call_id"
+"""A spelling of ``gen_ai.tool.call.id`` that the Gemini CLI keeps."""
 ERROR_TYPE: Final = "error.type"
 AGENT_NAME: Final = "agent.name"
 """OpenInference's ``gen_ai.agent.name``."""
@@ -196,7 +198,7 @@ def tool_detail(attributes: Attributes) -> ToolDetail:
     """Read what a tool execution says."""
     return ToolDetail(
         name=attributes.text(GenAI.TOOL_NAME),
-        call_id=attributes.text(GenAI.TOOL_CALL_ID),
+        call_id=attributes.text(GenAI.TOOL_CALL_ID, OLD_TOOL_CALL_ID),
         disposition=attributes.word(Attr.TOOL_DISPOSITION, ToolDisposition),
         caller=attributes.word(Attr.TOOL_CALLER, ToolCaller),
     )

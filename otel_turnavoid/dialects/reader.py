@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from otel_turnavoid.dialects import (
     anthropic_sdk,
+    claude_code,
+    evaluation,
+    flags,
     genai,
     google_adk,
+    langfuse,
     link,
     litellm,
+    mlflow,
     observation,
     openinference,
     openllmetry,
     own,
     parts,
+    spring_ai,
     vercel_ai,
 )
 from otel_turnavoid.dialects.rules import Rules
-from otel_turnavoid.dialects.view import Refusal, SpanView
+from otel_turnavoid.dialects.view import RecordView, Refusal, SpanView
 from otel_turnavoid.judge.facts import Observation, SpanFact
 from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.vocabulary import EVENT_EFFECTS_OBSERVED, NAMESPACE
@@ -32,8 +38,13 @@ _DIALECTS: Final = (
     google_adk.read,
     anthropic_sdk.read,
     vercel_ai.read,
+    claude_code.read,
+    langfuse.read,
+    mlflow.read,
+    spring_ai.read,
     genai.read,
     link.read,
+    evaluation.read,
 )
 """The particular before the general."""
 
@@ -44,6 +55,10 @@ _KEYS: Final = (
     | openllmetry.KEYS
     | anthropic_sdk.KEYS
     | vercel_ai.KEYS
+    | claude_code.KEYS
+    | langfuse.KEYS
+    | mlflow.KEYS
+    | spring_ai.KEYS
     | genai.KEYS
     | observation.KEYS
     | {
@@ -54,7 +69,10 @@ _KEYS: Final = (
     }
 )
 
-_NEEDLES: Final = (genai.PREFIX, NAMESPACE, ".span.kind", vercel_ai.OPERATION)
+_NEEDLES: Final = (
+    *(genai.PREFIX, NAMESPACE, ".span.kind", vercel_ai.OPERATION),
+    *(claude_code.TYPE, langfuse.TYPE, mlflow.TYPE),
+)
 """OpenInference and OpenLLMetry share the end of their marks; each needle costs every span."""
 
 
@@ -71,10 +89,14 @@ class Reader:
         """Attribute keys that may be looked at, on a span, a record or a resource."""
         self.flags: bool = bool(self.rules.flags)
         """Whether feature flags that were evaluated in a span are looked at."""
-        self.prefixes: tuple[bytes, ...] = tuple(map(str.encode, _NEEDLES))
+        flagged = (flags.PREFIX,) if self.flags else ()
+        self.prefixes: tuple[bytes, ...] = tuple(map(str.encode, (*_NEEDLES, *flagged)))
         """Bytes of which at least one stands in every serialized span that yields a fact."""
-        self.record_needle: bytes = EVENT_EFFECTS_OBSERVED.encode()
-        """Bytes that stand in every serialized log record that yields an observation."""
+        wanted_in_records = (EVENT_EFFECTS_OBSERVED, *flagged)
+        self.record_needles: tuple[bytes, ...] = tuple(map(str.encode, wanted_in_records))
+        """Bytes of which at least one stands in every log record that yields anything."""
+        self.wanted_in_records: frozenset[str] = self.wanted | flags.KEYS
+        """Attribute keys that may be looked at on a record."""
 
     def read(self, view: SpanView) -> SpanFact | Observation | Refusal | None:
         """Return what a span says, or None when it is not about agents.
@@ -89,12 +111,7 @@ class Reader:
                 return found
         return None
 
-    def read_record(
-        self,
-        event_name: str,
-        attributes: dict[str, Any],
-        resource: dict[str, Any],
-        observed_ns: int,
-    ) -> Observation | Refusal | None:
-        """Return what a log record says, or None when it is not an observation."""
-        return observation.read_record(event_name, attributes, resource, observed_ns)
+    def read_record(self, record: RecordView) -> SpanFact | Observation | Refusal | None:
+        """Return what a log record says: an observation, or which arm a flag gave; else None."""
+        found = observation.read_record(record)
+        return evaluation.read_record(record, self.rules) if found is None else found

@@ -34,10 +34,14 @@ class Rules:
         self._purposes = settings.purposes
         self._prefix_chain = settings.prefix_chain
         self._runs = settings.runs
+        self._experiments = settings.experiments
+        self._units = settings.units
         self.keys = frozenset(
             (
                 *settings.arms,
                 *settings.digest,
+                *settings.experiments,
+                *settings.units,
                 *settings.runs.values(),
                 *(rule.attribute for rule in settings.purposes),
                 *((MESSAGES, INSTRUCTIONS) if settings.prefix_chain else ()),
@@ -69,11 +73,16 @@ class Rules:
             return None
         rule = self._arm(attributes, evaluations)
         said = {} if rule is None or arm not in (None, rule.arm) else msgspec.structs.asdict(rule)
+        said["experiment"] = said.get("experiment") or self._name(
+            self._experiments, attributes, evaluations
+        )
         parts, faults = ({}, []) if digest else self._digest_parts(attributes)
         if arm is None:
             faults += self._mixed_flags(evaluations)
         found = Configured(
             run_id=self._run_id(scope, attributes),
+            unit=self._name(self._units, attributes, evaluations),
+            flags=self._given(evaluations) if arm is None else {},
             purpose=self._purpose(attributes) if call else None,
             chain=self._chain(attributes) if call and self._prefix_chain else None,
             digest_parts=parts,
@@ -93,6 +102,35 @@ class Rules:
             rule = values.get(_text(value) or "")
             if rule is not None:
                 return rule
+        return None
+
+    def evaluated(self, evaluations: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether a flag that names arms was evaluated, and gave something."""
+        return any(flags.variants_of(flag, evaluations) for flag in self.flags)
+
+    def _given(self, evaluations: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """Return what each flag that names arms gave first, also a variant without a rule."""
+        given: dict[str, str] = {}
+        for flag in sorted(self.flags) if evaluations else ():
+            text = _text(next(iter(flags.variants_of(flag, evaluations)), None))
+            if text is not None:
+                given[flag] = text
+        return given
+
+    def _name(
+        self,
+        keys: Sequence[str],
+        attributes: Attributes,
+        evaluations: Sequence[Mapping[str, Any]],
+    ) -> str | None:
+        """Return the first of the configured attributes that is there, also on an evaluation."""
+        for key in keys:
+            value = attributes.value(key, run_wide=True)
+            if value is None and evaluations:
+                value = flags.about(key, self.flags, evaluations)
+            text = _text(value)
+            if text is not None:
+                return text
         return None
 
     def _mixed_flags(self, evaluations: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:

@@ -1,7 +1,8 @@
-"""Vercel's AI SDK: spans that carry ``ai.operationId``.
+"""Vercel's AI SDK before its release 7: spans that carry ``ai.operationId``.
 
 ``ai.generateText`` and its like are the loop, ``….doGenerate`` and ``….doStream`` one model call
-each, ``ai.toolCall`` a tool execution. An operation of the GenAI conventions is believed first.
+each, ``ai.toolCall`` a tool execution. An operation of the GenAI conventions is believed first:
+in these alone later releases speak.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _USAGE: Final = {
     "input": ("ai.usage.inputTokens", "ai.usage.promptTokens"),
     "output": ("ai.usage.outputTokens", "ai.usage.completionTokens"),
     "cache_read": ("ai.usage.cachedInputTokens",),
-    "reasoning": ("ai.usage.reasoningTokens",),
+    "reasoning": ("ai.usage.reasoningTokens", "ai.usage.outputTokenDetails.reasoningTokens"),
 }
 KEYS: Final = frozenset(
     {

@@ -39,6 +39,22 @@ class SpanView(msgspec.Struct, frozen=True, kw_only=True):
     resource: dict[str, Any] = {}
 
 
+class RecordView(msgspec.Struct, frozen=True, kw_only=True):
+    """One log record as the sender told it, with the attributes that any reader wants."""
+
+    event_name: str = ""
+    time_ns: int = 0
+    """When it happened, else when it was seen."""
+    trace_id: str = ""
+    """32 lowercase hex digits; empty where the record names no trace."""
+    span_id: str | None = None
+    """16 lowercase hex digits of the span in which it happened."""
+    attributes: dict[str, Any] = {}
+    body: Any = None
+    scope: str = ""
+    resource: dict[str, Any] = {}
+
+
 class Refusal(msgspec.Struct, frozen=True):
     """A span or record that cannot be taken at all, and why, for its sender to read."""
 

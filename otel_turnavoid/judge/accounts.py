@@ -7,12 +7,12 @@ is posted once, with the run's own outcome; comparisons are posted with the pair
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import product
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain, product
 from typing import NamedTuple
 
 from otel_turnavoid.judge.run import Run
-from otel_turnavoid.judge.settings import Settings
+from otel_turnavoid.judge.settings import RunLabel, Settings
 from otel_turnavoid.judge.verdict import Decision, NullDecided, PairDecided, RunDecided
 from otel_turnavoid.vocabulary import (
     CANDIDATE_ARMS,
@@ -50,30 +50,56 @@ class Posting(NamedTuple):
     value: float
 
 
-def postings(decision: Decision) -> Iterator[Posting]:
-    """Yield what a decision posts, zero amounts left out."""
+def postings(decision: Decision, named: Collection[RunLabel] = ()) -> Iterator[Posting]:
+    """Yield what a decision posts, zero amounts left out.
+
+    Args:
+        decision: What was decided.
+        named: Labels to add: of a pair its candidate's names, of controls the first one's.
+    """
     if isinstance(decision, PairDecided):
-        found = _pair(decision)
+        found, run = _pair(decision), decision.candidate
     elif isinstance(decision, NullDecided):
-        found = _null(decision)
+        found, run = _null(decision), decision.first
     else:
-        found = _run(decision)
-    return (posting for posting in found if posting.value)
+        found, run = _run(decision), decision.run
+    names = _names(run, named)
+    return (_named(posting, names) for posting in found if posting.value)
 
 
-def contradiction(decision: PairDecided) -> Posting:
+def contradiction(decision: PairDecided, named: Collection[RunLabel] = ()) -> Posting:
     """Return the posting of a verdict that later evidence speaks against."""
-    return _posting(Metric.VERDICTS_CONTRADICTED, _pair_labels(decision), 1)
+    posting = _posting(Metric.VERDICTS_CONTRADICTED, _pair_labels(decision), 1)
+    return _named(posting, _names(decision.candidate, named))
 
 
 def known(settings: Settings) -> Iterator[Posting]:
     """Yield a zero posting for every series whose labels are known beforehand.
 
     A series that first appears with its first event hides that event from ``increase()``.
-    Variants are free names, so their series appear with their first posting. A histogram's
-    posting is no observation: it only says that the series exists. Evidence that the
-    configuration does not accept is withheld, so its runs and pairs are known, not its credit.
+    Variants and configured labels are free names: their series appear with their first
+    posting, unless the configuration knows the name. A histogram's posting is no observation:
+    it only says that the series exists. Evidence that the configuration does not accept is
+    withheld, so its runs and pairs are known, not its credit.
     """
+    for posting in _known(settings):
+        for names in _known_names(posting, settings):
+            yield _named(posting, names)
+
+
+def _known_names(posting: Posting, settings: Settings) -> Iterator[Labels]:
+    """Yield every combination of known names that a series can carry, the one without any first."""
+    varies = Attr.VARIANT in posting.instrument.labels
+    varies = varies and (Attr.ARM, Arm.CONTROL.value) not in posting.labels
+    choices = [
+        ((), *(((key, name),) for name in dict.fromkeys(names)))
+        for key, names in settings.known_names.items()
+        if varies or key != Attr.VARIANT
+    ]
+    return (tuple(chain.from_iterable(chosen)) for chosen in product(*choices))
+
+
+def _known(settings: Settings) -> Iterator[Posting]:
     for evidence in Evidence:
         accepted = evidence in settings.accept
         for arm in Arm:
@@ -240,6 +266,21 @@ def _armed(arm: Arm, variant: str | None, evidence: Evidence) -> dict[str, str]:
     if variant is not None:
         labels[Attr.VARIANT] = variant
     return labels
+
+
+def _names(run: Run, named: Collection[RunLabel]) -> Labels:
+    """Return the labels that name a run; what it does not say has none."""
+    said = {
+        RunLabel.AGENT: run.agent,
+        RunLabel.EXPERIMENT: None if run.key is None else run.key.experiment,
+    }
+    return tuple((label.value, name) for label, name in said.items() if label in named and name)
+
+
+def _named(posting: Posting, names: Labels) -> Posting:
+    if not names:
+        return posting
+    return posting._replace(labels=tuple(sorted((*posting.labels, *names))))
 
 
 def _side(arm: Arm) -> Side:

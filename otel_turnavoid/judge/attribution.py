@@ -5,7 +5,9 @@ belongs to the run of its nearest ancestor; an agent invocation without such an 
 root of a run of its own (``trace:<trace id>/<span id>``). Where the chain of parents is broken
 by spans that were never stored, it belongs to the one agent span of its trace that contains it
 in time, if there is exactly one. Where another instrumentation shows the same call in another
-trace, it belongs where that one does. Everything else is unattributed and never enters a pair.
+trace, it belongs where that one does. A feature flag evaluated outside of every run, as in the
+web server's span around an agent, is for the run of its trace, if there is exactly one.
+Everything else is unattributed and never enters a pair.
 """
 
 from __future__ import annotations
@@ -91,15 +93,18 @@ def _owners(tree: SpanTree) -> dict[str, str]:
             owners[fact.span_id] = owner
             if fact.entry is Entry.INVOKE:
                 agents.append((fact, owner))
+    runs = set(owners.values())
     for fact in tree.facts:
-        if fact.span_id not in owners and fact.entry in _COUNTED:
+        if fact.span_id not in owners and (fact.entry in _COUNTED or fact.flags):
             containing = {
                 owner
                 for agent, owner in agents
                 if agent.start_ns <= fact.start_ns and fact.end_ns <= agent.end_ns
             }
+            if fact.flags and not containing:
+                containing = runs
             if len(containing) == 1:
-                owners[fact.span_id] = containing.pop()
+                owners[fact.span_id] = min(containing)
     return owners
 
 

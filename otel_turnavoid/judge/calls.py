@@ -70,10 +70,16 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def attempts(self) -> int:
-        """How many calls it took, with those that its client sent again within the span."""
+        """How many calls it took, as far as seen: with those that its client sent again."""
+        return 1 + (self.resends or 0)
+
+    @property
+    def resends(self) -> int | None:
+        """How often its client sent the request again within the span; None: no span says."""
         if self.fact.own:
-            return 1
-        return 1 + max(_detail(fact).resends or 0 for fact in (self.fact, *self.copies))
+            return 0
+        said = [_detail(fact).resends for fact in (self.fact, *self.copies)]
+        return max((resends for resends in said if resends is not None), default=None)
 
     @property
     def overwritten(self) -> bool:
@@ -134,6 +140,23 @@ def tools_of(tree: SpanTree) -> list[Tool]:
         )
         for group in _once(tree, Entry.TOOL_TURN)
     ]
+
+
+def loop_inside(tree: SpanTree, calls: Sequence[Call], tools: Sequence[Tool]) -> SpanFact | None:
+    """Return another instrumentation's span of a call that must have sampled again inside it.
+
+    A tool ran in its time and below it, and no call came after: who read the tool's result did
+    so within the same span. How often the model was sampled, nothing tells. A call that came
+    after may have read it: some instrumentations leave a call's span open over its tools.
+    """
+    latest_ns = max((call.fact.start_ns for call in calls), default=0)
+    for tool in tools:
+        if tool.fact.own or tool.fact.end_ns <= latest_ns:
+            continue
+        around = tree.nearest(tool.fact, Entry.LLM_CALL)
+        if around is not None and not around.own and not around.failed:
+            return around
+    return None
 
 
 def shared_rule(fact: SpanFact, other: SpanFact) -> Rule | None:

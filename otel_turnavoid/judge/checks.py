@@ -69,6 +69,14 @@ def check_identity(tree: SpanTree, outermost: Sequence[SpanFact], findings: Find
         findings.reject(Rejection.RUN_ID_REUSED, "the run id stands for several variants")
     if len(digests) > 1:
         findings.reject(Rejection.RUN_ID_REUSED, "the run id stands for several input digests")
+    given: dict[str, set[str]] = {}
+    for fact in tree.facts:
+        for flag, variant in fact.flags.items():
+            given.setdefault(flag, set()).add(variant)
+    for flag, variants in sorted(given.items()):
+        if len(variants) > 1:
+            shown = ", ".join(sorted(map(repr, variants)))
+            findings.reject(Rejection.RUN_ID_REUSED, f"{flag} gave several variants: {shown}")
 
 
 def check_declared(

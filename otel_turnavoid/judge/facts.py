@@ -86,7 +86,7 @@ class CallDetail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Id of the first tool call that the answer asks for."""
     usage: Usage = Usage()
     resends: int | None = None
-    """How often the client sent the request again within this span."""
+    """How often the client sent the request again within this span; None: it does not say."""
     chain: tuple[str, ...] | None = None
     """A hash for each beginning of the input messages; empty: unknown, None: nobody asked."""
     overwritten: bool = False
@@ -119,12 +119,15 @@ class Configured(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     arm: Arm | None = None
     variant: str | None = None
     experiment: str | None = None
+    unit: str | None = None
     mechanism: Mechanism | None = None
     lifecycle: Lifecycle | None = None
     reason: Reason | None = None
     purpose: Purpose | None = None
     chain: tuple[str, ...] | None = None
     digest_parts: dict[str, str] = {}
+    flags: dict[str, str] = {}
+    """Configured feature flags that were evaluated here, and the variant that each gave."""
     faults: tuple[Fault, ...] = ()
 
 
@@ -170,6 +173,8 @@ class SpanFact(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     tool: ToolDetail | None = None
     digest_parts: dict[str, str] = {}
     """Values of the attributes that the configuration names for a digest, as canonical JSON."""
+    flags: dict[str, str] = {}
+    """Feature flags that name the arm, and the variant that each gave here."""
     faults: tuple[Fault, ...] = ()
     configured: Configured | None = None
     """Not yet part of what stands above; ``resolved`` puts it there."""
@@ -216,9 +221,11 @@ def resolved(fact: SpanFact) -> SpanFact:
         arm=fact.arm or added.arm,
         variant=fact.variant or added.variant,
         experiment=fact.experiment or added.experiment,
+        unit=fact.unit or added.unit,
         invoke=invoke,
         call=call,
         digest_parts=added.digest_parts,
+        flags=added.flags,
         faults=fact.faults + added.faults,
         configured=None,
     )

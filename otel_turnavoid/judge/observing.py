@@ -11,6 +11,7 @@ import msgspec
 from otel_turnavoid.judge.facts import Observation, encode
 from otel_turnavoid.judge.run import Run
 from otel_turnavoid.judge.settings import Settings
+from otel_turnavoid.vocabulary import UNCHANGED
 
 OBSERVER_ROLE = "observer"
 """Role of a credential that may send effects."""
@@ -67,6 +68,17 @@ def told_apart(labels: Sequence[str]) -> list[str]:
             names[label].append(f"{label}#{number}")
     following = {label: iter(names[label]) for label in given}
     return [next(following[label]) for label in labels]
+
+
+def asked_nothing(run: Run) -> bool:
+    """Whether an observer of a run says that all it required was to leave things as they were.
+
+    Doing nothing passes there, so what is avoided on such an input is shown apart.
+    """
+    return any(
+        bool(seen.labels) and all(label.endswith(f"={UNCHANGED}") for label in seen.labels)
+        for seen in run.observations
+    )
 
 
 def independent(observation: Observation, runs: Sequence[Run]) -> bool:

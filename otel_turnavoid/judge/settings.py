@@ -4,10 +4,27 @@ from __future__ import annotations
 
 import msgspec
 
-from otel_turnavoid.vocabulary import Arm, Evidence, Lifecycle, Mechanism, Purpose, Reason
+from otel_turnavoid.vocabulary import (
+    Arm,
+    Attr,
+    Evidence,
+    GenAI,
+    Lifecycle,
+    Mechanism,
+    Purpose,
+    Reason,
+    Word,
+)
 
 SECOND = 1_000_000_000
 """Nanoseconds."""
+
+
+class RunLabel(Word):
+    """A name of the run that every series can carry besides its own labels (``labels``)."""
+
+    AGENT = GenAI.AGENT_NAME
+    EXPERIMENT = Attr.EXPERIMENT_ID
 
 
 class ArmRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,3 +75,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Tell the loop from side calls by their input messages, where no one says the purpose."""
     runs: dict[str, str] = {}
     """Scope name -> attribute whose value is the run id."""
+    experiments: tuple[str, ...] = ()
+    """Attributes of which the first that is there names the experiment, where no span does."""
+    units: tuple[str, ...] = ()
+    """Attributes of which the first that is there names the unit, where no span does."""
+    labels: tuple[RunLabel, ...] = ()
+    """Names of runs that split every published series."""
+    known_names: dict[str, tuple[str, ...]] = {}
+    """Variants (``turnavoid.variant``) and values of ``labels`` whose series exist beforehand."""

@@ -10,6 +10,8 @@ from typing import Any, Final
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from otel_turnavoid._proto.turnavoid.v1.otlp_view_pb2 import ResourceView
+from otel_turnavoid.errors import TooLargeError
+from otel_turnavoid.otlp.limits import RESOURCE, Limits, bloated
 from otel_turnavoid.otlp.wire import SHORT, varint
 
 _log = logging.getLogger(__name__)
@@ -54,9 +56,23 @@ class AttributeReader:
                 found[pair[0]] = pair[1]
         return found
 
-    def resource(self, parts: Iterable[bytes]) -> dict[str, Any]:
-        """Return the wanted attributes of a resource, which may come in several parts."""
-        return self.read(ResourceView.FromString(b"".join(parts)).attributes)
+    def resource(self, parts: Iterable[bytes], limits: Limits | None = None) -> dict[str, Any]:
+        """Return the wanted attributes of a resource, which may come in several parts.
+
+        Raises:
+            DecodeError, UnicodeDecodeError: A message that had to be decoded is broken.
+            TooLargeError: It has too many.
+        """
+        whole = b"".join(parts)
+        if limits is None:
+            return self.read(ResourceView.FromString(whole).attributes)
+        problem = bloated(whole, RESOURCE)
+        if not problem:
+            raws = ResourceView.FromString(whole).attributes
+            problem = limits.many(len(raws))
+        if problem:
+            raise TooLargeError("", f"a resource with {problem}")
+        return self.read(raws)
 
     def _one(self, raw: bytes) -> tuple[str, Any] | None:
         end = 2 + raw[1] if len(raw) > 1 and raw[0] == _KEY and raw[1] < SHORT else 0

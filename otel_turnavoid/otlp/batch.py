@@ -46,9 +46,13 @@ class Intake:
         elif isinstance(found, SpanFact):
             self.facts.append(found)
         elif isinstance(found, Refusal):
-            self._reasons[found.problem] = self._reasons.get(found.problem, 0) + 1
+            self.refuse(found.problem)
         else:
             self.observations.append(msgspec.structs.replace(found, role=self._role))
+
+    def refuse(self, problem: str, count: int = 1) -> None:
+        """Refuse spans or records singly."""
+        self._reasons[problem] = self._reasons.get(problem, 0) + count
 
     @property
     def rejected(self) -> int:

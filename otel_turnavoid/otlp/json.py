@@ -21,6 +21,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from otel_turnavoid.dialects.attributes import described
 from otel_turnavoid.errors import InputError
 
 if TYPE_CHECKING:
@@ -194,7 +195,4 @@ def _double(value: Any, path: str) -> float:
 
 
 def _misfit(path: str, wanted: str, value: Any) -> InputError:
-    text = repr(value)
-    if len(text) > _SHOWN:
-        text = f"{text[: _SHOWN - 1]}…"
-    return InputError(path, f"want {wanted}, got {text}")
+    return InputError(path, f"want {wanted}, got {described(value)}")

@@ -21,9 +21,10 @@ from google.protobuf.message import DecodeError
 from otel_turnavoid._proto.turnavoid.v1 import otlp_view_pb2 as lazy
 from otel_turnavoid.dialects import Reader, Refusal, SpanView, flags
 from otel_turnavoid.dialects.view import LATEST_NS
-from otel_turnavoid.errors import InputError
+from otel_turnavoid.errors import InputError, TooLargeError
 from otel_turnavoid.otlp.attributes import AttributeReader, attribute_reader
 from otel_turnavoid.otlp.batch import Batch, Intake
+from otel_turnavoid.otlp.limits import SPAN, Limits, bloated
 
 _TRACE_ID: Final = 16
 _SPAN_ID: Final = 8
@@ -36,22 +37,28 @@ _GOOD_IDS: Final = re.compile(rb"\x0a\x10(?!\x00{16}).{16}\x12\x08(?!\x00{8}).{8
 """Matches a span that starts as every sender writes it: trace id, span id, neither all zero."""
 
 
-def read_traces(body: bytes, reader: Reader, *, role: str | None = None) -> Batch:
+def read_traces(
+    body: bytes, reader: Reader, *, role: str | None = None, limits: Limits | None = None
+) -> Batch:
     """Read a serialized ``ExportTraceServiceRequest``.
 
     Args:
         body: The request; empty means one without telemetry.
         reader: The dialects, with the operator's configuration.
         role: Role of the credential that the request came with, if authentication is on.
+        limits: What one request may hold; anything where left out.
 
     Raises:
         InputError: The body, or a span about agents in it, cannot be decoded.
+        TooLargeError: It has too many spans.
     """
     intake = Intake(role)
+    if limits is not None:
+        limits.check_request(body)
     try:
         # Looked for in the whole body first: what is nowhere in it costs each span nothing.
         needles = tuple(prefix for prefix in reader.prefixes if prefix in body)
-        spans = _read(lazy.TracesView.FromString(body), reader, needles, intake)
+        spans = _read(lazy.TracesView.FromString(body), reader, needles, intake, limits)
     except (DecodeError, UnicodeDecodeError) as error:
         raise InputError("traces request", f"not readable as OTLP protobuf: {error}") from error
     return Batch(
@@ -64,23 +71,38 @@ def read_traces(body: bytes, reader: Reader, *, role: str | None = None) -> Batc
     )
 
 
-def _read(view: lazy.TracesView, reader: Reader, needles: tuple[bytes, ...], intake: Intake) -> int:
+def _read(
+    view: lazy.TracesView,
+    reader: Reader,
+    needles: tuple[bytes, ...],
+    intake: Intake,
+    limits: Limits | None,
+) -> int:
     """Read every span; return how many there were."""
-    spans = 0
+    spans = sum(len(scope.spans) for each in view.resource_spans for scope in each.scope_spans)
+    if limits is not None:
+        limits.check_items(spans)
     attributes = attribute_reader(reader.wanted)
     for resource_spans in view.resource_spans:
         resource: dict[str, Any] | None = None
         for scope_spans in resource_spans.scope_spans:
-            spans += len(scope_spans.spans)
             about_agents = _leave_others(scope_spans.spans, needles, intake)
             if not about_agents:
                 continue
             scope = lazy.ScopeView.FromString(b"".join(scope_spans.scope))
             if resource is None:
-                resource = attributes.resource(resource_spans.resource)
+                try:
+                    resource = attributes.resource(resource_spans.resource, limits)
+                except TooLargeError as error:
+                    intake.refuse(error.problem, len(about_agents))
+                    continue
             for raw in about_agents:
+                problem = bloated(raw, SPAN) if limits is not None else ""
+                if problem:
+                    intake.take(Refusal(problem))
+                    continue
                 span = lazy.SpanView.FromString(raw)
-                refusal = _refusal(span)
+                refusal = _refusal(span, limits)
                 evaluations = _evaluations(raw) if reader.flags else ()
                 intake.take(
                     refusal or reader.read(_view(span, scope, resource, attributes, evaluations))
@@ -144,9 +166,12 @@ def _evaluations(raw: bytes) -> tuple[dict[str, Any], ...]:
     )
 
 
-def _refusal(span: lazy.SpanView) -> Refusal | None:
+def _refusal(span: lazy.SpanView, limits: Limits | None) -> Refusal | None:
     """Return why a span about agents cannot be taken, or None when it can."""
     refusal = _ids_refusal(span)
+    if refusal is None and limits is not None:
+        problem = limits.many(len(span.attributes))
+        refusal = Refusal(problem) if problem else None
     if refusal is None and len(span.parent_span_id) not in (0, _SPAN_ID):
         refusal = Refusal(f"the parent span id is not {_SPAN_ID} bytes long")
     if refusal is None and max(span.start_time_unix_nano, span.end_time_unix_nano) > LATEST_NS:

@@ -14,12 +14,14 @@ SHORT: Final = 0x80
 """Varints below this take a single byte."""
 
 _FIXED: Final = {FIXED64: 8, FIXED32: 4}
+_LONGEST: Final = 10
+"""Bytes of a varint; reading on would take time that grows with the square of what follows."""
 
 
 def varint(message: bytes, at: int) -> tuple[int, int]:
     """Read the varint at ``at``: its value (-1 where it does not end), and where it ends."""
     value = shift = 0
-    for index in range(at, len(message)):
+    for index in range(at, min(at + _LONGEST, len(message))):
         byte = message[index]
         value |= (byte & 0x7F) << shift
         if byte < SHORT:

@@ -20,6 +20,7 @@ from otel_turnavoid.judge.verdict import RunDecided
 from otel_turnavoid.publish.causes import REJECTED, STANDS
 from otel_turnavoid.publish.explained_pair import process_name
 from otel_turnavoid.publish.explained_turns import merged_spans, turn_lines
+from otel_turnavoid.publish.explained_unknown import unknown_lines
 from otel_turnavoid.publish.explanation import (
     EntryLine,
     RunExplained,
@@ -98,6 +99,7 @@ def explain_run(  # noqa: PLR0913 - knobs, each with a name
             *(merged_spans(tool) for tool in tools if tool.copies),
         ),
         repeated=len({(fact.trace_id, fact.span_id) for fact in material.facts}) - len(tree.facts),
+        unknown=tuple(unknown_lines(run, calls)),
         declared=counts,
         missing=tuple(missing(tree, counts, calls, tools)) if counts else (),
         problems=run.problems,

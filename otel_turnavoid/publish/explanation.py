@@ -128,6 +128,8 @@ class RunExplained(msgspec.Struct, frozen=True, kw_only=True):
     merged: tuple[Merged, ...]
     repeated: int
     """Further exports of entries that were put together with the first."""
+    unknown: tuple[str, ...]
+    """What the spans cannot tell, and why: a line each."""
     declared: Counts | None
     missing: tuple[str, ...]
     problems: tuple[str, ...]

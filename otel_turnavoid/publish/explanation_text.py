@@ -20,7 +20,7 @@ from otel_turnavoid.publish.explanation import (
     Why,
 )
 from otel_turnavoid.publish.layout import clean, duration, fields, moment, paragraph, table
-from otel_turnavoid.vocabulary import Arm, Outcome
+from otel_turnavoid.vocabulary import UNCHANGED, Arm, Outcome
 
 _SHOWN: Final = 200
 """Entries and turns of one run that are written; JSON has all of them."""
@@ -76,9 +76,9 @@ def _pair(pair: PairExplained) -> Iterator[str]:
     said = pair.verdict
     variant = f", variant {clean(pair.variant)}" if pair.variant else ""
     yield f"{clean(pair.control)} with {clean(pair.candidate)} ({pair.arm}{variant})"
-    yield f"  {_verdict(said)}"
+    yield f"  {verdict_words(said)}"
     yield ""
-    yield from paragraph(_sentence(pair), "  ", "  ")
+    yield from paragraph(verdict_sentence(pair), "  ", "  ")
     yield ""
     yield from fields(
         ("verdict", f"{pair.number}, decided {moment(pair.decided_ns)}; verdicts are final"),
@@ -105,7 +105,8 @@ def _pair(pair: PairExplained) -> Iterator[str]:
         yield from _contradicted(pair, pair.contradicted_ns)
 
 
-def _verdict(said: Figures) -> str:
+def verdict_words(said: Figures) -> str:
+    """Return what came of a pair, in a few words."""
     if said.control_turns is None or said.candidate_turns is None:
         return "nothing to credit: the spans of one run cannot tell its turns"
     if said.avoided:
@@ -118,7 +119,7 @@ def _verdict(said: Figures) -> str:
     return "no difference in model turns"
 
 
-def _sentence(pair: PairExplained) -> str:
+def verdict_sentence(pair: PairExplained) -> str:
     """Return the verdict for somebody who has never seen the program."""
     said = pair.verdict
     if said.control_turns is None or said.candidate_turns is None:
@@ -153,7 +154,7 @@ def _contradicted(pair: PairExplained, since_ns: int) -> Iterator[str]:
     if pair.today is None or pair.today_effects is None:
         yield "    Today one of its runs would not be compared at all."
         return
-    yield f"    Today it would be: {_verdict(pair.today)}."
+    yield f"    Today it would be: {verdict_words(pair.today)}."
     if len(pair.today.causes) > 1:
         yield f"    Its causes: {', '.join(pair.today.causes)}."
     yield f"    {_turns(pair.today)}"
@@ -197,6 +198,9 @@ def _effects(compared: EffectsCompared) -> Iterator[str]:
         for label in labels
     ]
     yield from table(rows, "    ")
+    unchanged = [label.endswith(f"={UNCHANGED}") for label in compared.control]
+    if unchanged and all(unchanged):
+        yield "    Nothing else was asked for: an agent that does nothing passes here."
 
 
 def _null(null: NullExplained) -> Iterator[str]:
@@ -211,7 +215,7 @@ def _run(run: RunExplained) -> Iterator[str]:
     side = "control" if run.arm is Arm.CONTROL else run.arm or "no arm"
     variant = f", variant {clean(run.variant)}" if run.variant else ""
     yield f"Run {clean(run.run_id)} ({side}{variant})"
-    yield f"  {_stands(run)}"
+    yield f"  {standing(run)}"
     yield ""
     key = [f"experiment {clean(run.experiment)}"] if run.experiment else []
     key += [f"unit {clean(run.unit)}"] if run.unit else []
@@ -233,13 +237,19 @@ def _run(run: RunExplained) -> Iterator[str]:
     yield from _entries(run)
     yield ""
     yield from _counting(run)
+    if run.unknown:
+        yield ""
+        yield "  What the spans cannot tell"
+        for line in run.unknown:
+            yield from paragraph(clean(line), "    ", "      ")
     yield ""
     yield from _declared(run)
     yield ""
     yield from _observed(run)
 
 
-def _stands(run: RunExplained) -> str:
+def standing(run: RunExplained) -> str:
+    """Return where a run stands, in one line."""
     if run.outcome is None:
         return "just arrived: the processor has not looked at it yet"
     settled = " (final)" if run.final and run.outcome is not Outcome.PAIRED else ""
@@ -280,8 +290,8 @@ def _entry(entry: EntryLine, *, several: bool, foreign: bool) -> tuple[str, ...]
 
 def _counting(run: RunExplained) -> Iterator[str]:
     counted = "cannot be told from the spans" if run.model_turns is None else str(run.model_turns)
-    yield f"  How turns were counted: {counted} committed"
-    for turn in run.turns[:_SHOWN]:
+    yield f"  How turns were counted: {counted}{' committed' * (run.model_turns is not None)}"
+    for turn in run.turns[:_SHOWN] if run.model_turns is not None else ():
         yield from _turn(turn)
     if len(run.turns) > _SHOWN:
         yield f"    … and {len(run.turns) - _SHOWN} more; --json has all"

@@ -33,3 +33,11 @@ def test_an_effects_file_speaks_of_the_runs_in_the_file_of_its_name() -> None:
 @pytest.mark.parametrize("lacking", ["db_match", "outputs_ok", "finished"])
 def test_a_task_is_not_half_done(lacking: str) -> None:
     assert seen(LINE | {lacking: False}).labels == ()
+
+
+@pytest.mark.parametrize(
+    ("initial", "became"),
+    [({}, "done"), ({"initial_hash": "i"}, "done"), ({"initial_hash": "g"}, "unchanged")],
+)
+def test_a_goal_that_is_the_state_before_is_that_nothing_changes(initial, became: str) -> None:
+    assert seen(LINE | initial).labels == (f"task:7={became}",)

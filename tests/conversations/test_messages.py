@@ -145,6 +145,8 @@ def test_a_published_task_identifies_itself(read) -> None:
         ({"reward": 1.0}, [("task:7=done",)]),
         ({"reward": 0.5}, [()]),
         ({"reward": 0}, [()]),
+        ({"reward": 1.0, "task": {"actions": []}}, [("task:7=unchanged",)]),
+        ({"reward": 1.0, "task": {"actions": [{"name": "refund"}]}}, [("task:7=done",)]),
         ({}, []),
         ({"reward": None}, []),
         ({"reward": True}, []),

@@ -108,6 +108,11 @@ def test_a_run_that_did_not_end_on_its_own_terms_failed(read, said, state) -> No
         ({"db_match": True, "communicate_match": None}, [("task:0=done",)]),
         ({"db_match": True, "communicate_match": False}, [()]),
         ({"db_match": False, "communicate_match": True}, [()]),
+        ({"correct": True, "needs_write": True}, [("task:0=done",)]),
+        ({"correct": True, "needs_write": False}, [("task:0=unchanged",)]),
+        ({"reward": 1.0, "goal_actions": []}, [("task:0=unchanged",)]),
+        ({"reward": 0.0, "goal_actions": []}, [()]),
+        ({"reward": 1.0, "goal_actions": ["get_user_details"]}, [("task:0=done",)]),
         ({}, []),
     ],
 )

@@ -7,24 +7,26 @@ it answered, never from spans.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from otel_turnavoid.cli.main import main
+from otel_turnavoid.dialects import Reader
+from otel_turnavoid.judge.facts import encode
+from otel_turnavoid.otlp import read_files
 from otel_turnavoid.testing import observation
 
 pytestmark = pytest.mark.corpus
 
 FOLDER = Path(__file__).parents[3] / "shared" / "corpus" / "captures"
-
-OPEN: Final[dict[str, str]] = {}
-"""What does not come out right yet: folder and scenario -> why."""
 
 NO_USAGE: Final = (
     "anthropic__opentelemetry-instrumentation-anthropic-old/stream",
@@ -69,20 +71,19 @@ def scenarios() -> list[str]:
     return found or ["absent/absent"]
 
 
-def known(name: str) -> list[pytest.MarkDecorator]:
-    return [
-        pytest.mark.xfail(reason=reason, strict=True, raises=AssertionError)
-        for pattern, reason in OPEN.items()
-        if fnmatch(name, pattern)
-    ]
+def facts_of(name: str) -> dict[str, Any]:
+    """Return what took place in ``folder/scenario``."""
+    folder, scenario = name.split("/")
+    facts = FOLDER / folder / "facts.json"
+    if not facts.exists():
+        return {"spans_cannot_tell": []}
+    return json.loads(facts.read_bytes())["scenarios"][scenario]
 
 
 @pytest.fixture
 def capture(shared: Path) -> Callable[[str], Capture]:
     def read(name: str) -> Capture:
-        folder, scenario = name.split("/")
-        facts = json.loads((FOLDER / folder / "facts.json").read_bytes())["scenarios"][scenario]
-        return Capture(name, sorted((FOLDER / name).glob("*.pb")), facts)
+        return Capture(name, sorted((FOLDER / name).glob("*.pb")), facts_of(name))
 
     return read
 
@@ -109,9 +110,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=known(name), id=name) for name in scenarios()]
-)
+@pytest.mark.parametrize("name", scenarios())
 def test_the_runs_show_what_took_place(
     name: str, capture: Callable[[str], Capture], bench: Bench
 ) -> None:
@@ -136,13 +135,14 @@ def summed(rows: list[dict[str, Any]]) -> dict[str, int]:
 def expected(recorded: Capture, shown: dict[str, int]) -> dict[str, int]:
     """Return what must be shown, after what these spans can tell.
 
-    Where a retry inside the SDK cannot be seen, the number of calls is left to the spans; so
-    are parts of the input that many instrumentations do not report.
+    Where ``facts.json`` itself says that a retry inside the SDK cannot be seen, the spans are
+    those of a run without one: they say as many calls as requests were answered. Parts of the
+    input are left out that many instrumentations do not report.
     """
     facts, cannot = recorded.facts, recorded.facts["spans_cannot_tell"]
     figures = {key: facts[fact] for key, fact in COUNTS.items() if key not in cannot}
-    if "llm_calls" in cannot and "llm_calls" in shown and "model_turns" not in cannot:
-        figures["llm_calls"] = shown["llm_calls"]
+    if "llm_calls" in cannot and "model_turns" not in cannot:
+        figures["llm_calls"] = answered(facts)
     if "model_turns" in cannot or any(fnmatch(recorded.name, each) for each in NO_USAGE):
         return figures
     tokens = {key: facts[fact] for key, fact in TOKENS.items()}
@@ -151,6 +151,83 @@ def expected(recorded: Capture, shown: dict[str, int]) -> dict[str, int]:
     return figures | {
         key: count for key, count in tokens.items() if key not in PARTS or key in shown
     }
+
+
+def answered(facts: dict[str, Any]) -> int:
+    """Return the requests that the model server did not answer with an error."""
+    return facts["expected_llm_calls_including_retries"] - len(facts["http_error_responses"])
+
+
+UNKNOWN: Final = {
+    "model_turns": "model turns and LlmCalls: ",
+    "llm_calls": ("model turns and LlmCalls: ", "retries inside a client: "),
+    "tool_calls": "tool calls: ",
+}
+"""What ``spans_cannot_tell`` names -> how a line of an explanation begins that says so."""
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in scenarios() if facts_of(name)["spans_cannot_tell"]]
+)
+def test_an_explanation_says_what_the_spans_cannot_tell(
+    name: str, capture: Callable[[str], Capture], bench: Bench
+) -> None:
+    recorded = capture(name)
+    bench.run("ingest", *recorded.files)
+
+    for row in bench.rows("runs"):
+        [run] = json.loads(bench.run("explain", row["run_id"], "--json"))["runs"]
+        for key in recorded.facts["spans_cannot_tell"]:
+            assert any(line.startswith(UNKNOWN[key]) for line in run["unknown"])
+
+
+SILENT: Final = [
+    name
+    for name in scenarios()
+    if fnmatch(name, "*/retry*") or fnmatch(name, "*/ratelimit")
+    if "llm_calls" in facts_of(name)["spans_cannot_tell"]
+]
+"""Captures in which an SDK sent a request again, which ``facts.json`` says no span tells."""
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_a_silent_retry_leaves_the_spans_of_a_run_without_one(
+    name: str, capture: Callable[[str], Capture]
+) -> None:
+    """So nothing could tell them apart, and the same figures are shown for both."""
+    folder, scenario = name.split("/")
+    without = re.sub("retry|ratelimit", "control", scenario)
+
+    assert what_is_said(capture(name)) == what_is_said(capture(f"{folder}/{without}"))
+
+
+def what_is_said(recorded: Capture) -> list[bytes]:
+    """Return the facts of a capture without its ids and times."""
+    facts = [fact for batch in read_files(recorded.files, Reader()) for fact in batch.facts]
+    order = sorted(facts, key=lambda fact: (fact.start_ns, -fact.end_ns, fact.span_id))
+    number = {fact.span_id: str(place) for place, fact in enumerate(order)}
+    return [
+        encode(
+            msgspec.structs.replace(
+                fact,
+                trace_id="",
+                span_id=number[fact.span_id],
+                parent_id=number.get(fact.parent_id or "", ""),
+                start_ns=0,
+                end_ns=0,
+                instance=None,
+                call=fact.call
+                and msgspec.structs.replace(
+                    fact.call,
+                    response_id=fact.call.response_id and "id",
+                    asks=fact.call.asks and "id",
+                ),
+                tool=fact.tool
+                and msgspec.structs.replace(fact.tool, call_id=fact.tool.call_id and "id"),
+            )
+        )
+        for fact in order
+    ]
 
 
 class TestJudged:
@@ -165,11 +242,19 @@ class TestJudged:
     EFFECTS: Final = ("order:B-2=refunded",)
 
     @staticmethod
-    def ingest(bench: Bench, folder: str, accept: list[str], runs: dict[str, str]) -> None:
-        """Ingest control and fused of one folder with arms, digest and observations."""
+    def ingest(  # noqa: PLR0913 - knobs, each with a name
+        bench: Bench,
+        folder: str,
+        accept: list[str],
+        runs: dict[str, str],
+        *,
+        scenarios: tuple[str, str] = ("control", "fused"),
+        digest: str = "gen_ai.input.messages",
+    ) -> None:
+        """Ingest a control and a candidate of one folder with arms, digest and observations."""
         arms: dict[str, Any] = {}
         files = []
-        for scenario, arm in (("control", "control"), ("fused", TestJudged.REALIZED)):
+        for scenario, arm in zip(scenarios, ("control", TestJudged.REALIZED), strict=True):
             spans = json.loads((FOLDER / folder / scenario / "01.json").read_bytes())
             arms[spans[0]["resource"]["service.instance.id"]] = arm
             seen = bench.folder / f"{scenario}.logs.pb"
@@ -185,7 +270,7 @@ class TestJudged:
         judging = {
             "accept": accept,
             "arms": {"service.instance.id": arms},
-            "digest": ["gen_ai.input.messages"],
+            "digest": [digest],
             "runs": runs,
         }
         config.write_text(yaml.safe_dump({"processors": {"turnavoid": judging}}))
@@ -234,6 +319,36 @@ class TestJudged:
 
         (pair,) = bench.rows("pairs")
         assert (pair["avoided"], pair["withheld"], pair["causes"]) == (1, 0, [])
+
+    @pytest.mark.usefixtures("shared")
+    def test_a_retry_that_the_candidate_did_without_is_no_turn_avoided(self, bench: Bench) -> None:
+        self.ingest(
+            bench,
+            "pydantic-ai__builtin",
+            ["declared", "inferred"],
+            {},
+            scenarios=("retry", "control"),
+        )
+
+        (pair,) = bench.rows("pairs")
+        assert (pair["control_turns"], pair["candidate_turns"], pair["potential"]) == (4, 4, 0)
+
+    @pytest.mark.usefixtures("shared")
+    def test_turns_that_the_spans_cannot_tell_earn_nothing(self, bench: Bench) -> None:
+        """Four calls and three, of each run only the last, written over the others."""
+        self.ingest(
+            bench,
+            "litellm__builtin-otel",
+            ["declared", "inferred"],
+            {"refund-desk": "service.instance.id"},
+            scenarios=("control-rooted", "fused-rooted"),
+            digest="gen_ai.request.model",
+        )
+
+        (pair,) = bench.rows("pairs")
+        figures = ("control_turns", "candidate_turns", "potential", "avoided", "withheld", "added")
+        assert [pair[key] for key in figures] == [None, None, 0, 0, 0, 0]
+        assert pair["causes"] == ["completeness-unproven"]
 
 
 def run_id_of(spans: list[dict[str, Any]], runs: dict[str, str]) -> str:

@@ -10,8 +10,8 @@ CHAT = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic"}
 SCOPE = "com.anthropic.sdk.python"
 
 
-@pytest.mark.parametrize(("said", "resends"), [(None, None), (0, 0), (2, 2), ("2", None)])
-def test_resends_are_kept(fact_of, said, resends) -> None:
+@pytest.mark.parametrize(("said", "resends"), [(None, 0), (0, 0), (2, 2), ("2", 2), ("two", None)])
+def test_resends_are_kept_and_left_out_where_there_were_none(fact_of, said, resends) -> None:
     found = fact_of(CHAT | {"http.request.resend_count": said}, scope=SCOPE)
 
     assert (found.entry, found.dialect) == (Entry.LLM_CALL, "anthropic_sdk")

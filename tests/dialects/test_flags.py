@@ -95,7 +95,9 @@ def test_the_variant_wins_over_the_value() -> None:
     ],
 )
 def test_other_flags_and_failed_evaluations_name_no_arm(evaluation: dict[str, Any]) -> None:
-    assert read(evaluation).configured is None
+    fact = resolved(read(evaluation))
+
+    assert (fact.arm, fact.variant) == (None, None)
 
 
 def test_events_of_other_names_are_no_evaluations() -> None:

@@ -83,11 +83,20 @@ def test_of_two_spellings_of_one_figure_the_newest_counts_once() -> None:
     assert found.call == CallDetail(usage=Usage(input=121))
 
 
-@pytest.mark.parametrize("value", [-1, 1.0, "1", True, None])
+@pytest.mark.parametrize(
+    "value", [-1, 1.5, -1.0, 2.0**53, float("inf"), "", "-1", "1.0", "²", "9" * 19, True, None]
+)
 def test_a_figure_that_is_none_is_unknown_and_not_zero(value: object) -> None:
     found = read({"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": value})
 
     assert (found.call, found.faults) == (CallDetail(), ())
+
+
+@pytest.mark.parametrize("value", [7, 7.0, "7"])
+def test_a_figure_may_be_a_text_or_a_float_where_a_language_knows_no_other(value: object) -> None:
+    found = read({"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": value})
+
+    assert (found.call, found.faults) == (CallDetail(usage=Usage(input=7)), ())
 
 
 def test_the_model_asked_stands_in_for_one_that_never_answered() -> None:
@@ -132,6 +141,19 @@ def test_a_span_without_an_operation_only_links(operation: object) -> None:
     found = read({"gen_ai.operation.name": operation, "gen_ai.request.model": "gpt-5"})
 
     assert found == expected()
+
+
+def test_an_answer_without_an_operation_is_a_call() -> None:
+    found = read({"gen_ai.request.model": "gpt-5", "gen_ai.response.model": "gpt-5-2026"})
+
+    assert found.call == CallDetail(model="gpt-5-2026")
+
+
+@pytest.mark.parametrize("key", ["gen_ai.agent.name", "gen_ai.tool.name"])
+def test_an_agents_totals_without_an_operation_are_no_call(key: str) -> None:
+    said = {"gen_ai.request.model": "gpt-5", "gen_ai.response.model": "gpt-5", key: "x"}
+
+    assert read(said).entry is None
 
 
 def test_the_name_of_a_span_says_nothing() -> None:

@@ -54,7 +54,8 @@ def test_an_observer_may_declare_its_list_ordered(*, stated: bool | None, ordere
 
 def test_what_is_no_boolean_declares_nothing_and_is_refused() -> None:
     assert read({**ATTRIBUTES, "turnavoid.effects.ordered": "true"}) == Refusal(
-        "turnavoid.effects.observed: turnavoid.effects.ordered: want a boolean, got 'true'"
+        "turnavoid.effects.observed: turnavoid.effects.ordered: want a boolean,"
+        " got a string of 4 characters"
     )
 
 

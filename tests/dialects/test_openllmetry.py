@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import permutations
 
-from otel_turnavoid.dialects import Reader
-from otel_turnavoid.judge.facts import CallDetail, ToolDetail, Usage
+from otel_turnavoid.dialects import Reader, SpanView
+from otel_turnavoid.judge.facts import CallDetail, SpanFact, ToolDetail, Usage
 from otel_turnavoid.vocabulary import Entry
 
 ANTHROPIC = "opentelemetry.instrumentation.anthropic"
@@ -71,19 +73,70 @@ def test_the_responses_span_of_the_old_release_is_told_by_its_name(fact_of) -> N
     assert fact_of(said, name="openai.other", scope=OPENAI).entry is None
 
 
-def test_output_tokens_of_a_stream_of_anthropics_are_unknown(fact_of) -> None:
-    """They add up the first and the last event; only the order of attributes tells a stream."""
-    whole = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.response.model": "claude",
-        "gen_ai.usage.input_tokens": 120,
-        "gen_ai.usage.output_tokens": 20,
-    }
-    streamed = dict(reversed(whole.items()))
+WHOLE = {
+    "gen_ai.provider.name": "anthropic",
+    "gen_ai.operation.name": "chat",
+    "gen_ai.request.model": "claude",
+    "gen_ai.response.model": "claude-1",
+    "gen_ai.response.id": "msg_1",
+    "gen_ai.usage.input_tokens": 120,
+    "gen_ai.usage.output_tokens": 20,
+}
+"""An answer of Anthropic's that was not streamed, in the order in which it is written."""
+STREAMED = {key: WHOLE[key] for key in (*list(WHOLE)[:3], *list(WHOLE)[4:], list(WHOLE)[3])}
+"""The stream helper's: the response model after the usage."""
 
-    assert fact_of(whole, scope=ANTHROPIC).call.usage == Usage(input=120, output=20)
-    assert fact_of(streamed, scope=ANTHROPIC).call.usage == Usage(input=120)
-    assert fact_of(streamed, scope="other").call.usage == Usage(input=120, output=20)
+
+def test_output_tokens_of_an_answer_of_anthropics_that_came_whole_are_read(fact_of) -> None:
+    assert fact_of(WHOLE, scope=ANTHROPIC).call.usage == Usage(input=120, output=20)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(STREAMED, id="as the stream helper writes"),
+        pytest.param(dict(sorted(STREAMED.items())), id="sorted on the way"),
+        pytest.param(dict(reversed(STREAMED.items())), id="turned round on the way"),
+        pytest.param({"gen_ai.is_streaming": True} | WHOLE, id="marked as streamed"),
+    ],
+)
+def test_output_tokens_of_a_stream_of_anthropics_are_unknown_in_any_order(fact_of, said) -> None:
+    """They add up the first and the last event, which both count from the start."""
+    assert fact_of(said, scope=ANTHROPIC).call.usage == Usage(input=120)
+    assert fact_of(said, scope="other").call.usage == Usage(input=120, output=20)
+
+
+@given(order=permutations(list(STREAMED)))
+def test_no_order_of_a_stream_but_that_of_a_whole_answer_is_believed(order: list[str]) -> None:
+    view = SpanView(
+        trace_id="a" * 32,
+        span_id="b" * 16,
+        scope=ANTHROPIC,
+        attributes={key: STREAMED[key] for key in order},
+    )
+
+    said = Reader().read(view)
+
+    assert isinstance(said, SpanFact)
+    assert said.call is not None
+    assert (said.call.usage.output is None) is (order != list(WHOLE))
+
+
+@pytest.mark.parametrize(
+    ("order", "output"),
+    [(("model", "id", "usage"), 20), (("id", "usage", "model"), None)],
+)
+def test_the_old_release_is_read_alike(fact_of, order: tuple[str, ...], output) -> None:
+    parts = {
+        "model": {"gen_ai.response.model": "claude-1"},
+        "id": {"gen_ai.response.id": "msg_1"},
+        "usage": {"gen_ai.usage.prompt_tokens": 120, "gen_ai.usage.completion_tokens": 20},
+    }
+    said = {"gen_ai.system": "Anthropic", "llm.request.type": "completion"}
+    for part in order:
+        said |= parts[part]
+
+    assert fact_of(said, scope=ANTHROPIC).call.usage == Usage(input=120, output=output)
 
 
 def test_the_mark_of_a_span_is_among_the_needles() -> None:

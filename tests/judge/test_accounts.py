@@ -17,7 +17,7 @@ from otel_turnavoid.judge.attribution import attribute
 from otel_turnavoid.judge.facts import Retained, Usage
 from otel_turnavoid.judge.judging import comparable_null, judge, judge_null
 from otel_turnavoid.judge.run import Batch, Work
-from otel_turnavoid.judge.settings import Settings
+from otel_turnavoid.judge.settings import RunLabel, Settings
 from otel_turnavoid.judge.verdict import NullDecided, RunDecided
 from otel_turnavoid.otlp import read_logs, read_traces
 from otel_turnavoid.testing import Call, Turn, observation, run_spans
@@ -489,3 +489,71 @@ def test_no_amount_of_0_is_posted(make_run, number: int) -> None:
         judge(run, replace(run, arm=Arm.EXACT_REUSE), Settings()),
     ):
         assert 0 not in {each.value for each in postings(decision)}
+
+
+# Names of the run, where configured
+
+
+NAMES = {"gen_ai.agent.name": "desk", "turnavoid.experiment.id": "e"}
+
+
+def named(make_run, arm, experiment="e", agent="desk"):
+    made = make_run("r", arm, 1, "a")
+    return replace(made, agent=agent, key=replace(made.key, experiment=experiment))
+
+
+def test_configured_labels_name_the_candidate_of_a_pair_in_all_that_it_posts(make_run) -> None:
+    control = named(make_run, Arm.CONTROL, agent="other")
+    verdict = judge(control, named(make_run, Arm.EXACT_REUSE), Settings())
+
+    for each in (*postings(verdict, RunLabel), contradiction(verdict, RunLabel)):
+        assert NAMES.items() <= dict(each.labels).items()
+        assert list(each.labels) == sorted(each.labels)
+
+
+def test_configured_labels_name_the_run_and_the_first_of_two_controls(make_run) -> None:
+    first, second = named(make_run, Arm.CONTROL), named(make_run, Arm.CONTROL, agent="other")
+
+    paired = RunDecided(run=first, outcome=Outcome.PAIRED)
+    for decision in (paired, judge_null(first, second, Settings())):
+        posted = [dict(each.labels) for each in postings(decision, RunLabel)]
+        assert posted
+        assert all(NAMES.items() <= labels.items() for labels in posted)
+
+
+def test_only_configured_labels_are_added_and_only_what_the_run_says(make_run) -> None:
+    run = RunDecided(run=named(make_run, Arm.CONTROL, experiment=""), outcome=Outcome.UNPAIRED)
+    plain = {"turnavoid.outcome": "unpaired", "turnavoid.evidence": "declared"}
+
+    def labels(*configured):
+        return [dict(each.labels) for each in postings(run, configured)]
+
+    assert labels() == labels(RunLabel.EXPERIMENT) == [plain]
+    assert labels(RunLabel.AGENT) == [plain | {"gen_ai.agent.name": "desk"}]
+
+
+def test_known_names_exist_at_zero_in_every_combination_beside_what_has_no_name() -> None:
+    plain = Settings()
+    settings = Settings(
+        labels=(RunLabel.AGENT,),
+        known_names={"turnavoid.variant": ("v1", "v2"), "gen_ai.agent.name": ("desk",)},
+    )
+
+    def of(instrument, settings, **labels):
+        labels = {f"turnavoid.{key}": value for key, value in labels.items()}
+        found = [dict(each.labels) for each in known(settings) if each.instrument is instrument]
+        return [each for each in found if labels.items() <= each.items()]
+
+    (base,) = of(Metric.TURNS_ADDED, plain, arm="exact-reuse", evidence="declared")
+    agent = {"gen_ai.agent.name": "desk"}
+    assert of(Metric.TURNS_ADDED, settings, arm="exact-reuse", evidence="declared") == [
+        base | variant | name
+        for variant in ({}, {"turnavoid.variant": "v1"}, {"turnavoid.variant": "v2"})
+        for name in ({}, agent)
+    ]
+    (control,) = of(Metric.TURNS_COMMITTED, plain, arm="control", evidence="declared")
+    assert of(Metric.TURNS_COMMITTED, settings, arm="control", evidence="declared") == [
+        control,
+        control | agent,
+    ]
+    assert {each.value for each in known(settings)} == {0}

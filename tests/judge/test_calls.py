@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from otel_turnavoid.judge.calls import calls_of, tools_of
+from otel_turnavoid.judge.calls import calls_of, loop_inside, tools_of
 from otel_turnavoid.judge.facts import CallDetail, ToolDetail, Usage
 from otel_turnavoid.judge.spans import SpanTree
 from otel_turnavoid.vocabulary import Disposition, Entry, Purpose, ToolDisposition
@@ -284,3 +284,58 @@ def test_a_tool_counts_as_executed_where_its_result_was_used(script, disposition
     [tool] = tools_of(SpanTree(run.spans))
 
     assert tool.executed is (disposition in (ToolDisposition.EXECUTED, ToolDisposition.SPECULATED))
+
+
+class TestLoopInside:
+    """One span for a whole loop, as of a client that calls functions by itself."""
+
+    @staticmethod
+    def found(run):
+        tree = SpanTree([run.root, *run.spans])
+        return loop_inside(tree, calls_of(tree), tools_of(tree))
+
+    def test_a_tool_inside_of_the_last_call_was_answered_in_the_same_span(self, script) -> None:
+        run = script()
+        call = run.foreign(CALL, start_ms=0, ms=100)
+        run.foreign(TOOL, call, start_ms=20, ms=10)
+
+        assert self.found(run) == call
+
+    def test_a_later_call_may_be_the_one_that_read_the_result(self, script) -> None:
+        """As where tools run inside the call that asked for them."""
+        run = script()
+        call = run.foreign(CALL, start_ms=0, ms=100)
+        run.foreign(TOOL, call, start_ms=20, ms=10)
+        run.foreign(CALL, start_ms=100, ms=50)
+
+        assert self.found(run) is None
+
+    def test_a_call_inside_that_came_after_the_tool_read_it(self, script) -> None:
+        run = script()
+        around = run.foreign(CALL, start_ms=0, ms=100, scope="wrapper")
+        run.foreign(CALL, around, start_ms=1, ms=10)
+        run.foreign(TOOL, around, start_ms=20, ms=10)
+        run.foreign(CALL, around, start_ms=40, ms=10)
+
+        assert self.found(run) is None
+
+    def test_a_tool_beside_the_call_is_none_of_it(self, script) -> None:
+        run = script()
+        run.foreign(CALL, start_ms=0, ms=10)
+        run.foreign(TOOL, start_ms=20, ms=10)
+
+        assert self.found(run) is None
+
+    def test_a_call_that_failed_read_nothing(self, script) -> None:
+        run = script()
+        call = run.foreign(CALL, start_ms=0, ms=100, failed=True)
+        run.foreign(TOOL, call, start_ms=20, ms=10)
+
+        assert self.found(run) is None
+
+    def test_calls_of_ours_say_themselves_how_often_they_sampled(self, script) -> None:
+        run = script()
+        call = run.call(start_ms=0, ms=100)
+        run.foreign(TOOL, call, start_ms=20, ms=10)
+
+        assert self.found(run) is None

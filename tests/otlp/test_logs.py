@@ -86,10 +86,13 @@ def test_the_role_of_the_credential_is_kept(record_request: MakeRequest) -> None
     [
         ({"turnavoid.run.id": 7}, "turnavoid.run.id: want a string, got 7"),
         ({"turnavoid.run.id": ""}, "turnavoid.run.id: want a name, got an empty one"),
-        ({"turnavoid.observer.id": " o"}, "turnavoid.observer.id: has surrounding space: ' o'"),
+        (
+            {"turnavoid.observer.id": " o"},
+            "turnavoid.observer.id: has surrounding space: a string of 2 characters",
+        ),
         (
             {"turnavoid.effects.labels": "a"},
-            "turnavoid.effects.labels: want an array of strings, got 'a'",
+            "turnavoid.effects.labels: want an array of strings, got a string of 1 characters",
         ),
         (
             {"turnavoid.effects.labels": ["a", 1]},
@@ -97,7 +100,7 @@ def test_the_role_of_the_credential_is_kept(record_request: MakeRequest) -> None
         ),
         (
             {"turnavoid.effects.labels": ["a "]},
-            "turnavoid.effects.labels: a label: has surrounding space: 'a '",
+            "turnavoid.effects.labels: a label: has surrounding space: a string of 2 characters",
         ),
         (
             {"turnavoid.effects.labels": [""]},

@@ -111,16 +111,22 @@ class StatusView(_message.Message):
     def __init__(self, code: _Optional[int] = ...) -> None: ...
 
 class LogRecordView(_message.Message):
-    __slots__ = ("time_unix_nano", "attributes", "observed_time_unix_nano", "event_name")
+    __slots__ = ("time_unix_nano", "body", "attributes", "trace_id", "span_id", "observed_time_unix_nano", "event_name")
     TIME_UNIX_NANO_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    TRACE_ID_FIELD_NUMBER: _ClassVar[int]
+    SPAN_ID_FIELD_NUMBER: _ClassVar[int]
     OBSERVED_TIME_UNIX_NANO_FIELD_NUMBER: _ClassVar[int]
     EVENT_NAME_FIELD_NUMBER: _ClassVar[int]
     time_unix_nano: int
+    body: _containers.RepeatedScalarFieldContainer[bytes]
     attributes: _containers.RepeatedScalarFieldContainer[bytes]
+    trace_id: bytes
+    span_id: bytes
     observed_time_unix_nano: int
     event_name: str
-    def __init__(self, time_unix_nano: _Optional[int] = ..., attributes: _Optional[_Iterable[bytes]] = ..., observed_time_unix_nano: _Optional[int] = ..., event_name: _Optional[str] = ...) -> None: ...
+    def __init__(self, time_unix_nano: _Optional[int] = ..., body: _Optional[_Iterable[bytes]] = ..., attributes: _Optional[_Iterable[bytes]] = ..., trace_id: _Optional[bytes] = ..., span_id: _Optional[bytes] = ..., observed_time_unix_nano: _Optional[int] = ..., event_name: _Optional[str] = ...) -> None: ...
 
 class SpanIdsView(_message.Message):
     __slots__ = ("trace_id", "span_id")
