@@ -5,6 +5,7 @@ TurnAvoidError
 │   └── DigestError     an input has no identity: empty, or not expressible as JSON
 ├── ConfigurationError  a configuration file or key cannot be used
 ├── InputError          a file or request cannot be read
+│   ├── TooLargeError   a request holds more than it may
 │   └── TraceError      a trace/v1 file is refused; says at which line, row or input
 └── LedgerError         the ledger cannot be opened, read or written
 """
@@ -42,6 +43,10 @@ class InputError(TurnAvoidError):
         super().__init__(f"{place}: {problem}" if place else problem)
         self.place = place
         self.problem = problem
+
+
+class TooLargeError(InputError):
+    """A request holds more than it may, whether or not it could be read."""
 
 
 class TraceError(InputError):

@@ -5,7 +5,19 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from otel_turnavoid.vocabulary import Word
+from otel_turnavoid.forward.request import Encoding, Signal
+
+__all__ = [
+    "MESSAGE_LIMIT",
+    "RETRY_AFTER_S",
+    "Accepted",
+    "Answer",
+    "Encoding",
+    "Refused",
+    "Signal",
+    "Trouble",
+    "shortened",
+]
 
 RETRY_AFTER_S: Final = 1
 """When to come back after a passing trouble. Senders give up after some seconds in all (the
@@ -16,20 +28,6 @@ MESSAGE_LIMIT: Final = 300
 have room for 8 KiB in all."""
 
 
-class Signal(Word):
-    """What an export carries."""
-
-    TRACES = "traces"
-    LOGS = "logs"
-
-
-class Encoding(Enum):
-    """How a body is written; the value is the media type."""
-
-    PROTOBUF = "application/x-protobuf"
-    JSON = "application/json"
-
-
 class Trouble(Enum):
     """Why a whole request was refused."""
 
@@ -37,6 +35,10 @@ class Trouble(Enum):
     """It will never be readable: do not send it again."""
     TOO_LARGE = "too large"
     """Above the limit, as sent or after decompression: do not send it again."""
+    UNAUTHENTICATED = "unauthenticated"
+    """No known credential came with it."""
+    FORBIDDEN = "forbidden"
+    """The role of its credential may not do that."""
     UNAVAILABLE = "unavailable"
     """A passing trouble of ours: send it again."""
     INTERNAL = "internal"

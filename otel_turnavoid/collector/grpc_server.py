@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -12,10 +12,14 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from otel_turnavoid._proto.turnavoid.v1 import ledger_pb2, ledger_pb2_grpc
+from otel_turnavoid.collector.auth import ANYONE, READERS, SENDERS
 from otel_turnavoid.collector.components import MIB, GrpcProtocol, ServerParameters
+from otel_turnavoid.collector.duration import Duration
 from otel_turnavoid.collector.endpoint import Endpoint, listen
+from otel_turnavoid.collector.grpc_receiver import SERVICES
 from otel_turnavoid.collector.ledger_service import LedgerService
 from otel_turnavoid.errors import ConfigurationError
+from otel_turnavoid.vocabulary import Role
 
 LEDGER_SERVICE: Final = ledger_pb2.DESCRIPTOR.services_by_name["LedgerService"].full_name
 _MILLISECOND: Final = 1_000_000
@@ -29,6 +33,15 @@ _KEEPALIVE: Final = {
 }
 
 
+class GrpcGuard(NamedTuple):
+    """What stands before the server."""
+
+    credentials: grpc.ServerCredentials | None = None
+    """TLS; None speaks in plain text."""
+    gate: grpc.aio.ServerInterceptor[Any, Any] | None = None
+    """Asks callers for credentials; None asks nobody."""
+
+
 class GrpcServer:
     """Serves from ``start`` to ``stop``."""
 
@@ -38,6 +51,7 @@ class GrpcServer:
         key: str,
         exports: dict[str, grpc.GenericRpcHandler[Any, Any]],
         ledger_service: LedgerService,
+        guard: GrpcGuard | None = None,
     ) -> None:
         """Prepare.
 
@@ -46,7 +60,9 @@ class GrpcServer:
             key: Where ``config`` stands in the configuration, for errors.
             exports: OTLP handlers by the name of their service.
             ledger_service: The reads of the ledger.
+            guard: TLS, and who may call; without it plain text, and anyone.
         """
+        self._guard = guard or GrpcGuard()
         self._config = config
         self._key = key
         self._exports = exports
@@ -63,17 +79,27 @@ class GrpcServer:
         Raises:
             ConfigurationError: The endpoint cannot be listened on.
         """
-        server = grpc.aio.server(options=_options(self._config))
+        gates = [] if self._guard.gate is None else [self._guard.gate]
+        server = grpc.aio.server(options=_options(self._config), interceptors=gates)
         server.add_generic_rpc_handlers(tuple(self._exports.values()))
         ledger_pb2_grpc.add_LedgerServiceServicer_to_server(self._ledger_service, server)  # type: ignore[no-untyped-call]
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         shown = (*self._names, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
         reflection.enable_server_reflection((*shown, reflection.SERVICE_NAME), server)
-        self.port = _bind(server, self._config.endpoint, f"{self._key}.endpoint")
+        key = f"{self._key}.endpoint"
+        self.port = _bind(server, self._config.endpoint, key, self._guard.credentials)
         await server.start()
         self._server = server
         for name in ("", *self._names):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def say_serving(self, *, ready: bool) -> None:
+        """Say in health whether exports are taken; the ledger is read all the same."""
+        said = health_pb2.HealthCheckResponse.SERVING
+        if not ready:
+            said = health_pb2.HealthCheckResponse.NOT_SERVING
+        for name in ("", *self._exports):
+            await self._health.set(name, said)
 
     async def stop(self, grace_s: float) -> None:
         """Say NOT_SERVING, take no more calls, and give those in flight ``grace_s`` seconds."""
@@ -85,7 +111,25 @@ class GrpcServer:
         await server.stop(grace_s)
 
 
-def _bind(server: grpc.aio.Server, endpoint: Endpoint, key: str) -> int:
+def roles_of(service: str) -> frozenset[Role] | None:
+    """Return who may call a service; None where nobody is asked.
+
+    Health is for probes, which show no credentials, and says nothing else. What is unknown is
+    not even denied to strangers.
+    """
+    if service == health_pb2.DESCRIPTOR.services_by_name["Health"].full_name:
+        return None
+    if service == LEDGER_SERVICE:
+        return READERS
+    return SENDERS if service in SERVICES.values() else ANYONE
+
+
+def _bind(
+    server: grpc.aio.Server,
+    endpoint: Endpoint,
+    key: str,
+    credentials: grpc.ServerCredentials | None,
+) -> int:
     # grpcio says only that binding failed; a socket of our own finds out why. It also finds
     # a port that one family has free and the other not, which grpcio would take in silence.
     probes = listen(endpoint, key)
@@ -94,7 +138,10 @@ def _bind(server: grpc.aio.Server, endpoint: Endpoint, key: str) -> int:
         with contextlib.closing(probe):
             pass
     try:
-        return server.add_insecure_port(str(Endpoint(endpoint.host, port)))
+        address = str(Endpoint(endpoint.host, port))
+        if credentials is None:
+            return server.add_insecure_port(address)
+        return server.add_secure_port(address, credentials)
     except RuntimeError:
         raise ConfigurationError(key, f"cannot listen on {endpoint}") from None
 
@@ -103,6 +150,8 @@ def _options(config: GrpcProtocol) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", config.max_recv_msg_size_mib * MIB),
         ("grpc.max_concurrent_streams", config.max_concurrent_streams),
+        ("grpc.max_allowed_incoming_connections", config.max_connections),
+        ("grpc.server_handshake_timeout_ms", _milliseconds(config.connection_timeout)),
         # Without this a second process would share the port, and each get half of the spans.
         ("grpc.so_reuseport", 0),
         *_keepalive(config.keepalive.server_parameters),
@@ -113,4 +162,8 @@ def _keepalive(parameters: ServerParameters) -> Iterable[tuple[str, int]]:
     for field, option in _KEEPALIVE.items():
         value = getattr(parameters, field)
         if value is not None:
-            yield option, max(1, int(value) // _MILLISECOND)
+            yield option, _milliseconds(value)
+
+
+def _milliseconds(duration: Duration) -> int:
+    return max(1, int(duration) // _MILLISECOND)

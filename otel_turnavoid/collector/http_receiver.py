@@ -7,13 +7,14 @@ import json
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
-from typing import Final
+from typing import Any, Final
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.rpc import code_pb2  # type: ignore[import-untyped]  # it has no stubs
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # it has no stubs
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -26,13 +27,16 @@ from otel_turnavoid.collector.answer import (
     Signal,
     Trouble,
 )
+from otel_turnavoid.collector.budget import LATE, TOO_MANY_BYTES, Budget
 from otel_turnavoid.collector.components import HttpProtocol
-from otel_turnavoid.collector.intake import OFFLOAD_BYTES, Budget, Intake
+from otel_turnavoid.collector.gates import HTTP_STATUSES, http_caller
+from otel_turnavoid.collector.intake import OFFLOAD_BYTES, Intake
 from otel_turnavoid.collector.rpc_status import export_response, status
 
 _STATUSES: Final = {
     Trouble.BAD_DATA: 400,
     Trouble.TOO_LARGE: 413,
+    **HTTP_STATUSES,
     Trouble.UNAVAILABLE: 503,
     Trouble.INTERNAL: 500,
 }
@@ -43,15 +47,18 @@ _CODES: Final = {
 }
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _PIECE: Final = 1 << 20
+_FEED: Final = 1 << 16
+_MEMBERS: Final = 1 << 10
+"""Gzip members in a row; more are there only to keep us busy."""
 _TRANSPORT: Final = "http"
 
 
 class Refusal(Exception):  # noqa: N818 - carries an answer, reports no error of ours
     """Ends a request early with an answer."""
 
-    def __init__(self, trouble: Trouble, message: str) -> None:
-        super().__init__(message)
-        self.refused = Refused(trouble, message)
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(refused.message)
+        self.refused = refused
 
 
 def application(
@@ -77,6 +84,19 @@ def application(
     return app
 
 
+async def busy(scope: Any, receive: Any, send: Any) -> None:
+    """Answer one ASGI request on a connection that is one too many."""
+    refused = Refused(Trouble.UNAVAILABLE, "too many connections")
+    response = turned_away(refused, Headers(scope=scope))
+    response.headers["connection"] = "close"
+    await response(scope, receive, send)
+
+
+def turned_away(refusal: Refused, headers: Mapping[str, str]) -> Response:
+    """Return the answer to a request that was refused before anything in it was read."""
+    return _refusal(refusal, _encoding(headers) or Encoding.JSON)
+
+
 def gunzip(body: bytes, limit: int) -> bytes:
     """Return the decompressed body, one gzip member or several.
 
@@ -87,21 +107,30 @@ def gunzip(body: bytes, limit: int) -> bytes:
     """
     pieces: list[bytes] = []
     size = 0
-    while body:
-        member = zlib.decompressobj(_GZIP)
-        while not member.eof:
+    members = 0
+    member = None
+    for start in range(0, len(body), _FEED):
+        # In slices: what zlib leaves of its input is copied each time.
+        rest = body[start : start + _FEED]
+        while rest:
+            if member is None:
+                members += 1
+                member = zlib.decompressobj(_GZIP)
+                if members > _MEMBERS:
+                    raise _bad_data(f"the body has more than {_MEMBERS} gzip members")
             try:
-                piece = member.decompress(body, min(_PIECE, limit - size + 1))
+                piece = member.decompress(rest, min(_PIECE, limit - size + 1))
             except zlib.error:
-                raise Refusal(Trouble.BAD_DATA, "the body is not gzip, as it says") from None
-            body = member.unconsumed_tail
+                raise _bad_data("the body is not gzip, as it says") from None
             size += len(piece)
             if size > limit:
                 raise _too_large(limit)
-            if not piece and not body and not member.eof:
-                raise Refusal(Trouble.BAD_DATA, "the gzip body is cut off")
             pieces.append(piece)
-        body = member.unused_data
+            rest = member.unconsumed_tail
+            if member.eof:
+                rest, member = member.unused_data, None
+    if member is not None:
+        raise _bad_data("the gzip body is cut off")
     return b"".join(pieces)
 
 
@@ -124,42 +153,53 @@ class _Receiver:
             encoding = _encoding(request.headers)
             if encoding is None:
                 return _unsupported(request.headers.get("content-type"))
+            refused = self._budget.refusal()
+            if refused is not None:
+                return await self._refused_early(refused, request, signal, encoding)
             with self._budget.hold() as more:
                 try:
                     body = await self._received(request, more)
                 except Refusal as refusal:
-                    self._intake.refuse(refusal.refused, signal, _TRANSPORT)
-                    response = _refusal(refusal.refused, encoding)
-                    if not await self._discarded(request):
-                        response.headers["connection"] = "close"
-                    return response
+                    return await self._refused_early(refusal.refused, request, signal, encoding)
                 except ClientDisconnect:
                     return Response(status_code=400)  # nobody reads it
                 try:
-                    body = await self._decompressed(body, request.headers)
+                    body = await self._decompressed(body, request.headers, more)
                 except Refusal as refusal:
                     self._intake.refuse(refusal.refused, signal, _TRANSPORT)
                     return _refusal(refusal.refused, encoding)
-                answer = await self._intake.take(body, signal, _TRANSPORT, encoding)
+                answer = await self._intake.take(
+                    body, signal, _TRANSPORT, encoding, http_caller(request)
+                )
             if isinstance(answer, Refused):
                 return _refusal(answer, encoding)
             return _written(export_response(answer, signal), encoding)
 
         return export
 
+    async def _refused_early(
+        self, refused: Refused, request: Request, signal: Signal, encoding: Encoding
+    ) -> Response:
+        """Answer a request whose body has not arrived, or not all of it."""
+        self._intake.refuse(refused, signal, _TRANSPORT)
+        response = _refusal(refused, encoding)
+        if not await self._discarded(request):
+            response.headers["connection"] = "close"
+        return response
+
     async def _received(self, request: Request, more: Callable[[int], bool]) -> bytes:
         """Return the body as sent; refuse what can be refused before it is whole."""
         if _coding(request.headers) not in ("gzip", "identity"):
             given = _coding(request.headers)[:40]
             problem = f"Content-Encoding {given!r} is not understood; use gzip or identity"
-            raise Refusal(Trouble.BAD_DATA, problem)
+            raise _bad_data(problem)
         announced = request.headers.get("content-length", "")
         if announced.isascii() and announced.isdigit() and int(announced) > self._limit:
             raise _too_large(self._limit)
         try:
             return await asyncio.wait_for(self._pieces(request, more), self._patience_s)
         except asyncio.TimeoutError:
-            raise Refusal(Trouble.UNAVAILABLE, "the body did not arrive in time") from None
+            raise Refusal(LATE) from None
 
     async def _pieces(self, request: Request, more: Callable[[int], bool]) -> bytes:
         body = bytearray()
@@ -168,7 +208,7 @@ class _Receiver:
             if len(body) > self._limit:
                 raise _too_large(self._limit)
             if not more(len(piece)):
-                raise Refusal(Trouble.UNAVAILABLE, "too many bytes of requests in hand")
+                raise Refusal(TOO_MANY_BYTES)
         return bytes(body)
 
     async def _discarded(self, request: Request) -> bool:
@@ -190,22 +230,32 @@ class _Receiver:
             return False
         return True
 
-    async def _decompressed(self, body: bytes, headers: Mapping[str, str]) -> bytes:
+    async def _decompressed(
+        self, body: bytes, headers: Mapping[str, str], more: Callable[[int], bool]
+    ) -> bytes:
         if _coding(headers) == "identity":
             return body
         if len(body) <= OFFLOAD_BYTES // 16:
-            return gunzip(body, self._limit)
-        return await asyncio.get_running_loop().run_in_executor(
-            self._executor, gunzip, body, self._limit
-        )
+            whole = gunzip(body, self._limit)
+        else:
+            whole = await asyncio.get_running_loop().run_in_executor(
+                self._executor, gunzip, body, self._limit
+            )
+        if not more(len(whole)):
+            raise Refusal(TOO_MANY_BYTES)
+        return whole
 
 
 def _coding(headers: Mapping[str, str]) -> str:
     return headers.get("content-encoding", "").strip().lower() or "identity"
 
 
+def _bad_data(problem: str) -> Refusal:
+    return Refusal(Refused(Trouble.BAD_DATA, problem))
+
+
 def _too_large(limit: int) -> Refusal:
-    return Refusal(Trouble.TOO_LARGE, f"the body is larger than {limit} bytes")
+    return Refusal(Refused(Trouble.TOO_LARGE, f"the body is larger than {limit} bytes"))
 
 
 def _encoding(headers: Mapping[str, str]) -> Encoding | None:

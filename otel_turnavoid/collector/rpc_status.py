@@ -31,6 +31,8 @@ CODES: Final = {
     Trouble.BAD_DATA: code_pb2.INVALID_ARGUMENT,
     # Not to be retried: RESOURCE_EXHAUSTED is a passing trouble only where RetryInfo says so.
     Trouble.TOO_LARGE: code_pb2.RESOURCE_EXHAUSTED,
+    Trouble.UNAUTHENTICATED: code_pb2.UNAUTHENTICATED,
+    Trouble.FORBIDDEN: code_pb2.PERMISSION_DENIED,
     Trouble.UNAVAILABLE: code_pb2.UNAVAILABLE,
     Trouble.INTERNAL: code_pb2.INTERNAL,
 }

@@ -4,26 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any
+import ssl
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 
+from otel_turnavoid.collector.connection import Connection, busy
+from otel_turnavoid.collector.connection_limits import ConnectionLimits
 from otel_turnavoid.collector.endpoint import Endpoint, listen
-
-KEEP_ALIVE_S = 60
 
 
 class WebServer:
     """Serves from ``start`` to ``stop``."""
 
-    def __init__(self, app: Any, endpoint: Endpoint, key: str) -> None:
+    def __init__(  # noqa: PLR0913 - the rest have defaults
+        self,
+        app: Any,
+        endpoint: Endpoint,
+        key: str,
+        tls: ssl.SSLContext | None = None,
+        *,
+        limits: ConnectionLimits | None = None,
+        busy: Any = busy,
+    ) -> None:
         """Prepare.
 
         Args:
             app: ASGI application.
             endpoint: Where to listen.
             key: Configuration key of the endpoint, for errors.
+            tls: Plain text where left out.
+            limits: What connections may cost.
+            busy: ASGI application that answers where there are too many connections.
         """
+        self._limits = limits or ConnectionLimits()
+        self._busy = busy
+        self._tls = tls
         self._app = app
         self._endpoint = endpoint
         self._key = key
@@ -49,8 +66,14 @@ class WebServer:
             ws="none",
             proxy_headers=False,
             server_header=False,
-            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_keep_alive=self._limits.idle_s,  # type: ignore[arg-type]  # a delay, any number
+            http=cast(
+                "type[asyncio.Protocol]",
+                partial(Connection, limits=self._limits, busy=self._busy),
+            ),
         )
+        config.load()
+        config.ssl = self._tls
         self._server = _Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets))
         ready = asyncio.create_task(self._server.ready.wait())

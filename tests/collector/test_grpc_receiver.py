@@ -22,8 +22,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from otel_turnavoid.collector.budget import Budget
 from otel_turnavoid.collector.config import Config, parse
-from otel_turnavoid.collector.intake import Budget
 from otel_turnavoid.collector.processor import Processor
 from otel_turnavoid.errors import ConfigurationError, InputError, LedgerError
 from otel_turnavoid.store import Ledger
