@@ -8,16 +8,22 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs proto bench fmt clean
+.PHONY: help demo test peers test-peers lint types audit docs dashboards proto bench fmt clean
 
 help: ## show this list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 demo: $(VENV)/.installed ## run the whole job once and show every account
 	@$(BIN)/turnavoid demo
 
 test: $(VENV)/.installed-dev ## run the tests
 	@$(BIN)/python -m pytest
+
+peers: ## fetch and build the Collector, Jaeger and Prometheus into .peers (needs Go)
+	@peers/build.sh
+
+test-peers: $(VENV)/.installed-dev ## run the tests beside real programs; needs `make peers`
+	@$(BIN)/python -m pytest tests/peers
 
 lint: $(VENV)/.installed-dev ## check style
 	@$(BIN)/ruff check .
@@ -30,8 +36,14 @@ fmt: $(VENV)/.installed-dev ## format, and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+audit: $(VENV)/.installed-dev ## check dependencies for known vulnerabilities
+	@$(BIN)/python .ci/audit.py
+
 docs: $(VENV)/.installed-dev ## write the tables of README.md anew from vocabulary.py
 	@$(BIN)/python tests/test_readme.py
+
+dashboards: $(VENV)/.installed-dev ## write dashboards and alert rules of otel_turnavoid/dashboards anew
+	@$(BIN)/python -m dashboards
 
 proto: $(VENV)/.installed-dev ## generate otel_turnavoid/_proto from proto/
 	@$(BIN)/python proto/generate.py

@@ -5,11 +5,17 @@ each field means stands in ``proto/turnavoid/v1/ledger.proto``::
 
     python examples/ledger_client.py localhost:4317      # until control-C
     python examples/ledger_client.py localhost:4317 20   # the verdicts after number 20
+
+Where the processor asks for credentials (``docs/security.md``)::
+
+    python examples/ledger_client.py host:4317 --ca-file ca.pem --token-file reader.token
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -47,15 +53,33 @@ def line(verdict: Any) -> str:
     ).rstrip()
 
 
+def connect(endpoint: str, ca_file: Path | None, token_file: Path | None) -> grpc.Channel:
+    """Return a channel, over TLS where there is an authority to trust."""
+    if ca_file is None:
+        return grpc.insecure_channel(endpoint)
+    credentials = grpc.ssl_channel_credentials(ca_file.read_bytes())
+    if token_file is not None:
+        token = grpc.access_token_call_credentials(token_file.read_text().split()[0])
+        credentials = grpc.composite_channel_credentials(credentials, token)
+    return grpc.secure_channel(endpoint, credentials)
+
+
 def main() -> None:
     """Print verdicts until interrupted."""
-    endpoint, *after = sys.argv[1:]
-    with grpc.insecure_channel(endpoint) as channel:
+    parser = argparse.ArgumentParser(description="Print verdicts as they are made.")
+    parser.add_argument("endpoint", help="host:port of OTLP/gRPC")
+    parser.add_argument("after", nargs="?", type=int, default=0, help="number of a verdict")
+    parser.add_argument("--ca-file", type=Path, help="authority to trust; without it, no TLS")
+    parser.add_argument("--token-file", type=Path, help="a reader's bearer token; needs --ca-file")
+    given = parser.parse_args()
+    if given.token_file is not None and given.ca_file is None:
+        parser.error("a token goes over TLS only: --ca-file is missing")
+    with connect(given.endpoint, given.ca_file, given.token_file) as channel:
         try:
-            for verdict in verdicts(channel, int(after[0]) if after else 0):
+            for verdict in verdicts(channel, given.after):
                 print(line(verdict), flush=True)
         except grpc.RpcError as problem:
-            sys.exit(f"{endpoint}: {problem.code().name}: {problem.details()}")
+            sys.exit(f"{given.endpoint}: {problem.code().name}: {problem.details()}")
         except KeyboardInterrupt:
             return
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
-import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from otel_turnavoid.cli.notify import notify
 from otel_turnavoid.cli.source import config_option, ledger_option
-from otel_turnavoid.vocabulary import SCOPE
 
 if TYPE_CHECKING:
     from otel_turnavoid.collector.processor import Processor
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 POLL_S: Final = 1.0
-LEVELS: Final = {"warn": "WARNING"}
-"""Levels of the configuration that Python's logging spells otherwise."""
+LAST_S: Final = 5.0
+"""What the ledger may take to be decided and closed, after ``service.shutdown_timeout``."""
+
+_logger = logging.getLogger(__name__)
 
 
 @click.command
@@ -31,21 +33,23 @@ def command(config_path: Path | None, ledger_url: str | None) -> None:
 
     Without a configuration it takes OTLP on localhost:4317 (gRPC) and localhost:4318 (HTTP),
     keeps its ledger in turnavoid.db, and shows metrics at http://localhost:9464/metrics.
-    Where it listens stands on standard error. SIGTERM or SIGINT ends it: what was accepted is
-    committed, what is due is decided, and the exit code is 0.
+    Where it listens stands on standard error. SIGTERM or SIGINT ends it: requests in flight are
+    answered, what was accepted is committed, what is due is decided, and the exit code is 0. A
+    second signal ends it at once; what was accepted is in the ledger even then.
     """
-    from otel_turnavoid.collector import config
+    # Its library would write a line for every handshake that a stranger fails.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    from otel_turnavoid.collector import config, logs
+    from otel_turnavoid.collector.components import LogEncoding
     from otel_turnavoid.collector.processor import Processor
 
     loaded = config.load(config_path)
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    level = loaded.log_level.value
-    logging.getLogger(SCOPE).setLevel(LEVELS.get(level, level.upper()))
+    logs.set_up(loaded.logging)
     ended = threading.Event()
 
-    def end(number: int, _frame: Any) -> None:
-        # A second signal of the kind ends the process at once: nothing accepted is lost by it.
-        signal.signal(number, signal.SIG_DFL)
+    def end(_number: int, _frame: Any) -> None:
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
         ended.set()
 
     for number in SIGNALS:
@@ -53,14 +57,34 @@ def command(config_path: Path | None, ledger_url: str | None) -> None:
     processor = Processor(loaded, ledger_url=ledger_url)
     processor.start()
     try:
-        for line in listening(processor):
-            click.echo(line, err=True)
+        if loaded.logging.encoding is LogEncoding.JSON:
+            _logger.info("listening", extra=logs.said_by("listening", places(processor)))
+        else:
+            for line in listening(processor):
+                click.echo(line, err=True)
+        notify("READY=1")
         while processor.running and not ended.wait(POLL_S):
             pass
     finally:
-        processor.stop()
+        notify("STOPPING=1")
+        whole = processor.stop(within_s=loaded.shutdown_timeout.seconds + LAST_S)
     if not ended.is_set():
         raise RuntimeError("the processor ended by itself; the log says why")
+    if not whole:
+        _logger.warning("not drained in time; the next start goes on with what is in the ledger")
+        logging.shutdown()
+        os._exit(0)  # threads that wait for a ledger which does not answer would be waited for
+
+
+def places(processor: Processor) -> dict[str, Any]:
+    """Return where a started processor listens and keeps its ledger, by name."""
+    return {
+        "grpc": processor.grpc_endpoint,
+        "http": processor.http_endpoint,
+        "metrics": list(processor.metrics_endpoints),
+        "health": processor.health_endpoint,
+        "ledger": processor.ledger_name,
+    }
 
 
 def listening(processor: Processor) -> list[str]:
@@ -71,4 +95,6 @@ def listening(processor: Processor) -> list[str]:
     if processor.http_endpoint:
         lines.append(f"OTLP/HTTP at {processor.http_endpoint}")
     lines += [f"metrics at {url}" for url in processor.metrics_endpoints]
+    if processor.health_endpoint:
+        lines.append(f"health at {processor.health_endpoint}")
     return [*lines, f"ledger {processor.ledger_name}"]

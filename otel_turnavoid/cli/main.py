@@ -21,13 +21,16 @@ from otel_turnavoid.errors import TurnAvoidError
 COMMANDS: Final = {
     "demo": "Run the whole job once on this machine and show every account.",
     "collect": "Run the processor: OTLP in, verdicts and metrics out.",
+    "validate": "Check a configuration and say everything that is wrong with it.",
     "ingest": "Read recorded OTLP files into a ledger and decide.",
     "runs": "List every run in the ledger, paired or not.",
     "pairs": "List every decided pair with its verdict.",
     "explain": "Say what was seen of a run or pair, what was decided, and why.",
     "report": "Show the report, or write the ledger as trace/v1 rows.",
     "replay": "Fold a trace/v1 file into the report.",
+    "dashboards": "Write Grafana dashboards, Prometheus rules and provisioning files.",
     "observe": "Look at the outside world and send the effects of a run.",
+    "loadgen": "Send synthetic control and candidate runs over OTLP, for sizing.",
 }
 """Name -> short help; ``otel_turnavoid.cli.<name>`` holds the click command ``command``."""
 

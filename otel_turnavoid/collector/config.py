@@ -21,35 +21,50 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from otel_turnavoid.collector import yamltext
 from otel_turnavoid.collector.components import (
     Exporter,
+    ForwardingExporter,
+    GrpcProtocol,
+    HealthCheck,
+    HttpProtocol,
     LedgerExtension,
     LogLevel,
+    Logs,
     OtlpExporter,
     OtlpHttpExporter,
     OtlpReceiver,
+    PagesExtension,
     Pipeline,
     PrometheusExporter,
+    Protocols,
     Service,
 )
+from otel_turnavoid.collector.duration import Duration
 from otel_turnavoid.collector.environment import expand
+from otel_turnavoid.collector.forwarding_check import forwarded
 from otel_turnavoid.collector.judging import JudgingSection
+from otel_turnavoid.collector.memory import MemoryLimiter
+from otel_turnavoid.collector.problems import NotedError, left_out, part
 from otel_turnavoid.collector.section import (
+    Secret,
     Section,
     mapping,
     read,
     refuse_unknown,
     shown,
 )
+from otel_turnavoid.collector.securing import BearerTokenAuth, check_grpc, check_security
 from otel_turnavoid.errors import ConfigurationError
 from otel_turnavoid.judge.settings import Settings
 
 PROCESSOR: Final = "turnavoid"
+
+_SectionT = TypeVar("_SectionT", bound=Section)
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,15 +78,44 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings = Settings()
     exporters: dict[str, Exporter] = {}
     """The exporters of the metrics pipelines by id."""
-    ledger_url: str | None = None
-    """None leaves it to the command line, the environment and the default."""
-    log_level: LogLevel = LogLevel.INFO
+    forwarding: dict[str, dict[str, ForwardingExporter]] = {}
+    """The exporters that traces and logs are forwarded to, by signal and id."""
+    ledger: LedgerExtension = LedgerExtension()
+    logging: Logs = Logs()
+    """How the process's own log is written."""
+    shutdown_timeout: Duration = Service().shutdown_timeout
+    """How long requests in flight and what waits for backends may take at the end."""
+    pages: PagesExtension = PagesExtension()
+    """The pages for people, where OTLP/HTTP is taken."""
+    health: HealthCheck | None = None
+    """Where probes ask; None answers none."""
+    health_key: str = "extensions.health_check"
+    """Where ``health`` stands in the file, for errors at start."""
+    authenticators: dict[str, BearerTokenAuth] = {}
+    """The extensions that know credentials by id."""
+    memory: MemoryLimiter | None = None
+    """Refuses requests when memory is short; None never looks."""
+    memory_key: str = "processors.memory_limiter"
+    """Where ``memory`` stands in the file, for errors at start."""
     receiver_key: str = "receivers.otlp"
     """Where the receiver stands in the file, for errors at start."""
 
+    @property
+    def log_level(self) -> LogLevel:
+        """How much is said."""
+        return self.logging.level
+
+    @property
+    def ledger_url(self) -> Secret | None:
+        """None leaves it to the command line, the environment and the default."""
+        return self.ledger.url
+
 
 _RECEIVERS: Final[Mapping[str, type[Section]]] = {"otlp": OtlpReceiver}
-_PROCESSORS: Final[Mapping[str, type[Section]]] = {PROCESSOR: JudgingSection}
+_PROCESSORS: Final[Mapping[str, type[Section]]] = {
+    PROCESSOR: JudgingSection,
+    "memory_limiter": MemoryLimiter,
+}
 _EXPORTERS: Final[Mapping[str, type[Section]]] = {
     "prometheus": PrometheusExporter,
     "otlp": OtlpExporter,
@@ -79,7 +123,12 @@ _EXPORTERS: Final[Mapping[str, type[Section]]] = {
     "otlphttp": OtlpHttpExporter,
     "otlp_http": OtlpHttpExporter,
 }
-_EXTENSIONS: Final[Mapping[str, type[Section]]] = {"ledger": LedgerExtension}
+_EXTENSIONS: Final[Mapping[str, type[Section]]] = {
+    "ledger": LedgerExtension,
+    "bearertokenauth": BearerTokenAuth,
+    "pages": PagesExtension,
+    "health_check": HealthCheck,
+}
 _SECTIONS: Final = dict.fromkeys(("receivers", "processors", "exporters", "extensions", "service"))
 _SIGNALS: Final = ("traces", "logs", "metrics")
 
@@ -102,6 +151,8 @@ def load(path: str | os.PathLike[str] | None) -> Config:
         raise ConfigurationError(os.fspath(path), "cannot be read: not UTF-8 text") from None
     try:
         return parse(text)
+    except NotedError:
+        raise
     except ConfigurationError as error:
         # Without a key the error speaks of the text as a whole: say of which.
         raise ConfigurationError(error.key or os.fspath(path), error.problem) from None
@@ -128,27 +179,69 @@ def parse(text: str, *, env: Mapping[str, str] | None = None) -> Config:
     processors = _components(given, "processors", _PROCESSORS, {PROCESSOR: None})
     exporters = _components(given, "exporters", _EXPORTERS, {"prometheus": None})
     extensions = _components(given, "extensions", _EXTENSIONS, {})
-    _only_one(processors, "processors")
-    _only_one(extensions, "extensions")
+    judging = _of_kind(processors, JudgingSection)
+    limiters = _of_kind(processors, MemoryLimiter)
+    _only_one(judging, "processors")
+    _only_one(limiters, "processors")
+    for name, limiter in limiters.items():
+        with part():
+            limiter.limits(f"processors.{name}")
+    settings = Settings()
+    with part():
+        settings = next(iter(judging.values()), JudgingSection()).settings()
+    ledgers = _of_kind(extensions, LedgerExtension)
+    authenticators = _of_kind(extensions, BearerTokenAuth)
+    _only_one(ledgers, "extensions")
+    pages = _of_kind(extensions, PagesExtension)
+    _only_one(pages, "extensions")
+    probes = _of_kind(extensions, HealthCheck)
+    _only_one(probes, "extensions")
+    with part():
+        ledger = _checked(ledgers, settings)
+    unsound = left_out()
     if given.get("service") is None:
         service = _everything(receivers, processors, exporters, extensions)
     else:
         service = read(Service, given["service"], "service")
+    if left_out() > unsound:
+        raise NotedError  # what is wrongly connected shows only where all of that is known
     _check_extensions(service, extensions)
     defined = {"receivers": receivers, "processors": processors, "exporters": exporters}
     used = _connect(service, defined)
+    if left_out() > unsound:
+        raise NotedError
     receiver_id = _receiver(used)
-    judging = processors.get(PROCESSOR, JudgingSection())
-    ledger = next(iter(extensions.values()), None)
+    metrics = {name: exporters[name] for name in used["metrics"]}
+    forwarding: dict[str, dict[str, ForwardingExporter]] = {}
+    for signal in ("traces", "logs"):
+        with part():
+            forwarding[signal] = forwarded(service, signal, exporters, receivers[receiver_id])
+    if unsound:
+        raise NotedError
+    check_security(
+        _protocols(receivers[receiver_id], f"receivers.{receiver_id}.protocols"),
+        {f"exporters.{name}": exporter for name, exporter in metrics.items()},
+        authenticators,
+    )
+    if left_out():
+        raise NotedError
     return Config(
         receiver=receivers[receiver_id],
+        authenticators=authenticators,
+        pages=next(iter(pages.values()), PagesExtension()),
         receiver_key=f"receivers.{receiver_id}",
         traces=bool(used["traces"]),
         logs=bool(used["logs"]),
-        settings=judging.settings(),
-        exporters={name: exporters[name] for name in used["metrics"]},
-        ledger_url=ledger and str(ledger.url),
-        log_level=service.telemetry.logs.level,
+        settings=settings,
+        exporters=metrics,
+        forwarding=forwarding,
+        ledger=ledger,
+        memory=next((limiters[name] for name in used["limiters"]), None),
+        memory_key=f"processors.{next(iter(used['limiters']), 'memory_limiter')}",
+        logging=service.telemetry.logs,
+        shutdown_timeout=service.shutdown_timeout,
+        health=next(iter(probes.values()), None),
+        health_key=f"extensions.{next(iter(probes), 'health_check')}",
     )
 
 
@@ -166,27 +259,72 @@ def _components(
     components = {}
     for name, value in written.items():
         kind = kinds.get(name.split("/")[0])
-        key = f"{section}.{name}"
-        if kind is None:
-            raise ConfigurationError(
-                key, f"unknown {section.removesuffix('s')}; known: {', '.join(kinds)}"
-            )
-        component = read(kind, value, key)
-        if isinstance(component, OtlpReceiver):
-            _check_protocols(component, key)
-        components[name] = component
+        before = left_out()
+        with part():
+            components[name] = _component(kind, value, f"{section}.{name}", kinds)
+        if left_out() > before:
+            components[name] = _stand_in(kind, section)
     return components
+
+
+def _component(
+    kind: type[Section] | None, value: Any, key: str, kinds: Mapping[str, type[Section]]
+) -> Section:
+    if kind is None:
+        section = key.split(".", maxsplit=1)[0]
+        problem = f"unknown {section.removesuffix('s')}; known: {', '.join(kinds)}"
+        raise ConfigurationError(key, problem)
+    component = read(kind, value, key)
+    if isinstance(component, OtlpReceiver):
+        _check_protocols(component, key)
+    return component
+
+
+def _stand_in(kind: type[Section] | None, section: str) -> Any:
+    """Return what stands for a component that has problems, while others are looked for.
+
+    So that those who name it are not blamed for it.
+    """
+    if section == "receivers":
+        return OtlpReceiver(protocols=Protocols(grpc=GrpcProtocol(), http=HttpProtocol()))
+    if section == "exporters" and kind is not PrometheusExporter:
+        return OtlpExporter(endpoint="stand-in.invalid:4317")
+    if kind is BearerTokenAuth:
+        return BearerTokenAuth(tokens=())
+    if kind is MemoryLimiter:
+        return MemoryLimiter(limit_mib=1024)
+    return None if kind is None else kind()
 
 
 def _check_protocols(receiver: OtlpReceiver, key: str) -> None:
     if receiver.protocols.grpc is None and receiver.protocols.http is None:
         raise ConfigurationError(f"{key}.protocols", "wants at least one of grpc, http")
+    if receiver.protocols.grpc is not None:
+        check_grpc(receiver.protocols.grpc.tls, f"{key}.protocols.grpc")
+
+
+def _protocols(receiver: OtlpReceiver, key: str) -> dict[str, Any]:
+    """Return the protocols in use by their configuration key."""
+    both = {f"{key}.grpc": receiver.protocols.grpc, f"{key}.http": receiver.protocols.http}
+    return {name: protocol for name, protocol in both.items() if protocol is not None}
 
 
 def _only_one(components: Mapping[str, Any], section: str) -> None:
     for name in list(components)[1:]:
-        kind = name.split("/")[0]
-        raise ConfigurationError(f"{section}.{name}", f"only one {kind} can be defined")
+        with part():
+            kind = name.split("/")[0]
+            raise ConfigurationError(f"{section}.{name}", f"only one {kind} can be defined")
+
+
+def _checked(ledgers: Mapping[str, LedgerExtension], settings: Settings) -> LedgerExtension:
+    for name, ledger in ledgers.items():
+        ledger.check(f"extensions.{name}", settings)
+        return ledger
+    return LedgerExtension()
+
+
+def _of_kind(components: Mapping[str, Any], kind: type[_SectionT]) -> dict[str, _SectionT]:
+    return {name: each for name, each in components.items() if isinstance(each, kind)}
 
 
 def _everything(
@@ -197,7 +335,8 @@ def _everything(
 ) -> Service:
     """Return the service that connects whatever is defined."""
     spans = Pipeline(receivers=tuple(receivers), processors=tuple(processors))
-    metrics = Pipeline(receivers=tuple(processors), exporters=tuple(exporters))
+    judging = tuple(_of_kind(processors, JudgingSection))
+    metrics = Pipeline(receivers=judging, exporters=tuple(exporters))
     return Service(
         extensions=tuple(extensions),
         pipelines={"traces": spans, "logs": spans, "metrics": metrics},
@@ -206,45 +345,67 @@ def _everything(
 
 def _check_extensions(service: Service, defined: Mapping[str, Any]) -> None:
     for index, name in enumerate(service.extensions):
-        if name not in defined:
-            raise _undefined(f"service.extensions[{index}]", name, "extensions", defined)
+        with part():
+            if name not in defined:
+                raise _undefined(f"service.extensions[{index}]", name, "extensions", defined)
     for name in defined:
         # The default ledger in place of the one that is defined would be a silent surprise.
-        if name not in service.extensions:
-            raise ConfigurationError(
-                "service.extensions", f"does not name {name}, which extensions defines"
-            )
+        with part():
+            if name not in service.extensions:
+                problem = f"does not name {name}, which extensions defines"
+                raise ConfigurationError("service.extensions", problem)
 
 
 def _connect(
     service: Service, defined: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, None]]:
-    """Check every pipeline; return, in order, the receivers (for metrics: exporters) in use."""
-    used: dict[str, dict[str, None]] = {signal: {} for signal in _SIGNALS}
+    """Check every pipeline; return, in order, the receivers (for metrics: exporters) in use.
+
+    Memory limiters in use are there as ``limiters``.
+    """
+    used: dict[str, dict[str, None]] = {each: {} for each in (*_SIGNALS, "limiters")}
     for name, pipeline in service.pipelines.items():
-        key = f"service.pipelines.{name}"
-        signal = name.split("/")[0]
-        if signal not in _SIGNALS:
-            raise ConfigurationError(key, f"unknown signal; known: {', '.join(_SIGNALS)}")
-        if signal == "metrics":
-            _check_metrics(pipeline, key, defined)
-            used[signal].update(dict.fromkeys(pipeline.exporters))
-        else:
-            _check_spans(pipeline, key, defined)
-            used[signal].update(dict.fromkeys(pipeline.receivers))
+        with part():
+            _connect_one(name, pipeline, defined, used)
     return used
+
+
+def _connect_one(
+    name: str,
+    pipeline: Pipeline,
+    defined: Mapping[str, Mapping[str, Any]],
+    used: dict[str, dict[str, None]],
+) -> None:
+    key = f"service.pipelines.{name}"
+    signal = name.split("/", maxsplit=1)[0]
+    if signal not in _SIGNALS:
+        raise ConfigurationError(key, f"unknown signal; known: {', '.join(_SIGNALS)}")
+    if signal == "metrics":
+        _check_metrics(pipeline, key, defined)
+        used[signal].update(dict.fromkeys(pipeline.exporters))
+    else:
+        _check_spans(pipeline, key, defined)
+        used[signal].update(dict.fromkeys(pipeline.receivers))
+        limiters = _of_kind(defined["processors"], MemoryLimiter)
+        used["limiters"].update(
+            dict.fromkeys(each for each in pipeline.processors if each in limiters)
+        )
 
 
 def _check_spans(pipeline: Pipeline, key: str, defined: Mapping[str, Mapping[str, Any]]) -> None:
     _names(pipeline.receivers, f"{key}.receivers", "receivers", defined["receivers"])
     _names(pipeline.processors, f"{key}.processors", "processors", defined["processors"])
+    judging = _of_kind(defined["processors"], JudgingSection)
+    if not judging.keys() & set(pipeline.processors):
+        wanted = ", ".join(judging) or PROCESSOR
+        raise ConfigurationError(f"{key}.processors", f"must name {wanted}")
     if pipeline.exporters:
         _names(pipeline.exporters, f"{key}.exporters", "exporters", defined["exporters"])
-        raise ConfigurationError(f"{key}.exporters", "spans and logs are not forwarded; leave []")
 
 
 def _check_metrics(pipeline: Pipeline, key: str, defined: Mapping[str, Mapping[str, Any]]) -> None:
-    _names(pipeline.receivers, f"{key}.receivers", "processors", defined["processors"])
+    judging = _of_kind(defined["processors"], JudgingSection)
+    _names(pipeline.receivers, f"{key}.receivers", "processors", judging)
     if pipeline.processors:
         raise ConfigurationError(f"{key}.processors", "metrics are not processed; leave []")
     for index, name in enumerate(pipeline.exporters):
@@ -258,8 +419,9 @@ def _names(ids: tuple[str, ...], key: str, section: str, defined: Mapping[str, A
         names = f"; {section} defines {', '.join(defined)}" if defined else ""
         raise ConfigurationError(key, f"must name one of {section}{names}")
     for index, name in enumerate(ids):
-        if name not in defined:
-            raise _undefined(f"{key}[{index}]", name, section, defined)
+        with part():
+            if name not in defined:
+                raise _undefined(f"{key}[{index}]", name, section, defined)
 
 
 def _undefined(key: str, name: str, section: str, defined: Mapping[str, Any]) -> ConfigurationError:

@@ -90,12 +90,14 @@ class Decider:
 
     async def _round(self) -> None:
         since, self._undecided_since = self._undecided_since, None
+        began_s = time.perf_counter()
         try:
             grown = await asyncio.get_running_loop().run_in_executor(self._executor, self._decide)
         except Exception as error:  # noqa: BLE001 - deciding goes on with the next round
             self._undecided_since = since if since is not None else self._undecided_since
             self._failed(error)
             return
+        self._own.record(telemetry.ROUND_DURATION, time.perf_counter() - began_s)
         if self._failing:
             self._failing = False
             _logger.info("the ledger decides again")

@@ -14,8 +14,9 @@ _UNITS: Final = {
     "s": 1_000_000_000,
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
 }
-_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h)", re.ASCII)
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h|d)", re.ASCII)
 _WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
 _LONGEST: Final = 100 * 365 * 24 * _UNITS["h"]
 
@@ -36,8 +37,9 @@ class Duration(int):
 def parse(text: object) -> Duration | None:
     """Return the duration that ``text`` spells, or None where it spells none.
 
-    The units are those of the collector (``ns``, ``us``, ``ms``, ``s``, ``m``, ``h``), each
-    part may have decimals, a bare ``0`` needs no unit, and nothing is longer than a century.
+    The units are those of the collector (``ns``, ``us``, ``ms``, ``s``, ``m``, ``h``) and ``d``,
+    a day of 24 hours; each part may have decimals, a bare ``0`` needs no unit, and nothing is
+    longer than a century.
     """
     if text == "0" or (text == 0 and not isinstance(text, (bool, str))):
         return Duration(0)

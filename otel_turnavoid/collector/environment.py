@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from otel_turnavoid.collector.problems import UNUSABLE, part
 from otel_turnavoid.errors import ConfigurationError
 
 _REFERENCE: Final = re.compile(r"\$\$|\$\{([^{}]*)\}")
@@ -31,12 +32,17 @@ def expand(value: Any, env: Mapping[str, str], key: str = "") -> Any:
         ConfigurationError: A variable without a default is not set, or a reference is none.
     """
     if isinstance(value, dict):
-        return {
-            name: expand(inner, env, f"{key}.{name}" if key else str(name))
-            for name, inner in value.items()
-        }
+        expanded: Any = dict.fromkeys(value, UNUSABLE)
+        for name, inner in value.items():
+            with part():
+                expanded[name] = expand(inner, env, f"{key}.{name}" if key else str(name))
+        return expanded
     if isinstance(value, list):
-        return [expand(inner, env, f"{key}[{index}]") for index, inner in enumerate(value)]
+        expanded = [UNUSABLE] * len(value)
+        for index, inner in enumerate(value):
+            with part():
+                expanded[index] = expand(inner, env, f"{key}[{index}]")
+        return expanded
     if not isinstance(value, str) or "$" not in value:
         return value
     text = _REFERENCE.sub(lambda found: _replaced(found, env, key), value)

@@ -6,7 +6,7 @@ the whole dotted key, also through mappings with free keys, and what was given a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import NoneType, UnionType
 from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin
 
@@ -17,6 +17,7 @@ from otel_turnavoid.collector.duration import Duration
 from otel_turnavoid.collector.endpoint import WANTED as ENDPOINT_WANTED
 from otel_turnavoid.collector.endpoint import Endpoint
 from otel_turnavoid.collector.environment import Expanded
+from otel_turnavoid.collector.problems import NotedError, part, usable
 from otel_turnavoid.errors import ConfigurationError
 from otel_turnavoid.vocabulary import Word
 
@@ -26,6 +27,8 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     shorthand: ClassVar[str | None] = None
     """The key that is meant where a section is written as a single value."""
+    confidential: ClassVar[bool] = False
+    """Whether what stands wrongly in place of the section may be a secret."""
 
 
 class Secret(str):
@@ -46,7 +49,7 @@ def mapping(value: Any, key: str) -> dict[str, Any]:
     Raises:
         ConfigurationError: It is something else.
     """
-    if value is None:
+    if usable(value) is None:
         return {}
     if not isinstance(value, dict):
         raise ConfigurationError(key, f"wants a mapping, got {shown(value)}")
@@ -62,32 +65,43 @@ def read(kind: type[SectionT], value: Any, key: str) -> SectionT:
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     if kind.shorthand and isinstance(value, str):
         return kind(**{kind.shorthand: _value(fields[kind.shorthand].type, value, key)})
+    if kind.confidential:
+        value = _unshown(value)
+    elif any(_given(field.type) is Secret for field in fields.values()):
+        value = value if isinstance(value, dict) else _unshown(value)
     given = mapping(value, key)
     refuse_unknown(given, fields, key)
-    values = {}
+    values, unusable = {}, False
     for name, field in fields.items():
         inner = f"{key}.{name}" if key else name
         section = _section_in(field.type)
-        if given.get(name) is not None or (name in given and section):
-            values[field.name] = _value(field.type, given[name], inner)
-        elif field.required:
-            raise ConfigurationError(inner, "is required")
+        with part():
+            if given.get(name) is not None or (name in given and section):
+                values[field.name] = _value(field.type, given[name], inner)
+            elif field.required:
+                raise ConfigurationError(inner, "is required")
+        if field.required and field.name not in values:
+            unusable = True
+    if unusable:
+        raise NotedError
     return kind(**values)
 
 
 def refuse_unknown(given: Mapping[str, Any], known: Mapping[str, Any], key: str) -> None:
-    """Raise ConfigurationError for the first key that is not one of ``known``."""
+    """Raise ConfigurationError for keys that are not of ``known``."""
     for name in given:
-        if name not in known:
-            raise ConfigurationError(
-                f"{key}.{name}" if key else name, f"unknown key; known: {', '.join(known)}"
-            )
+        with part():
+            if name not in known:
+                problem = f"unknown key; known: {', '.join(known)}"
+                raise ConfigurationError(f"{key}.{name}" if key else name, problem)
 
 
 def shown(value: Any) -> str:
     """Return a given value for an error message: short, and no secrets."""
     if isinstance(value, Expanded):
         return "the value of an environment variable"
+    if isinstance(value, Secret):
+        return "something that is not shown, as it may be a secret"
     if value is None:
         return "nothing"
     if isinstance(value, dict):
@@ -96,6 +110,15 @@ def shown(value: Any) -> str:
         return "a list"
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"  # noqa: PLR2004 - what fits a line
+
+
+def _unshown(value: Any) -> Any:
+    """Return a given value in a form that no error shows."""
+    if isinstance(value, dict):
+        return {name: _unshown(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_unshown(inner) for inner in value]
+    return value if value is None or isinstance(value, bool) else Secret(value)
 
 
 def _section_in(wanted: Any) -> type[Section] | None:
@@ -112,19 +135,19 @@ def _given(wanted: Any) -> Any:
 
 
 def _value(field_type: Any, value: Any, key: str) -> Any:
+    usable(value)
     wanted = _given(field_type)
     origin, arguments = get_origin(wanted), get_args(wanted)
     if origin is dict:
-        return {
-            name: _value(arguments[1], inner, f"{key}.{name}")
-            for name, inner in mapping(value, key).items()
-        }
+        if arguments[1] is Secret and not isinstance(value, dict):
+            value = _unshown(value)
+        pairs = ((name, inner, f"{key}.{name}") for name, inner in mapping(value, key).items())
+        return dict(_parts(arguments[1], pairs))
     if origin in (tuple, frozenset):
         if not isinstance(value, list):
             raise ConfigurationError(key, f"wants a list, got {shown(value)}")
-        return origin(
-            _value(arguments[0], inner, f"{key}[{index}]") for index, inner in enumerate(value)
-        )
+        items = ((index, inner, f"{key}[{index}]") for index, inner in enumerate(value))
+        return origin(read for _, read in _parts(arguments[0], items))
     section = _section_in(wanted)
     if section is not None:
         return read(section, value, key)
@@ -139,6 +162,20 @@ def _value(field_type: Any, value: Any, key: str) -> Any:
     return _leaf(wanted, value, key)
 
 
+def _parts(wanted: Any, items: Iterable[tuple[Any, Any, str]]) -> Iterator[tuple[Any, Any]]:
+    """Yield the values of a mapping or list, each under its name or index.
+
+    Args:
+        wanted: Type of each.
+        items: Name or index, value and key.
+    """
+    for name, value, key in items:
+        read: list[Any] = []
+        with part():
+            read.append(_value(wanted, value, key))
+        yield from ((name, each) for each in read)
+
+
 def _parsed(parsed: Any, wanted: str, value: Any, key: str) -> Any:
     if parsed is None:
         raise ConfigurationError(key, f"wants {wanted}, got {shown(value)}")
@@ -148,10 +185,12 @@ def _parsed(parsed: Any, wanted: str, value: Any, key: str) -> Any:
 def _leaf(wanted: Any, value: Any, key: str) -> Any:
     if isinstance(wanted, type) and issubclass(wanted, Word):
         words = ", ".join(wanted)
+        if isinstance(value, float):
+            value = str(value)  # a version, such as 1.2, without its quotes
         if not isinstance(value, str) or value not in wanted._value2member_map_:
             raise ConfigurationError(key, f"wants one of {words}, got {shown(value)}")
         return wanted(value)
-    plain = str(value) if isinstance(value, Expanded) else value
+    plain = str(value) if isinstance(value, (Expanded, Secret)) else value
     try:
         return msgspec.convert(plain, wanted, strict=not isinstance(value, Expanded))
     except msgspec.ValidationError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
@@ -110,6 +111,7 @@ class Writer:
     async def _attempt(self, batches: list[Batch]) -> Exception | None:
         facts = [fact for batch in batches for fact in batch.facts]
         observations = [seen for batch in batches for seen in batch.observations]
+        began_s = time.perf_counter()
         try:
             added = await asyncio.get_running_loop().run_in_executor(
                 self._executor, self._add, facts, observations
@@ -117,11 +119,14 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - whatever it is, the senders must hear of it
             self._failed(error)
             return error
+        self._own.record(telemetry.BATCH_DURATION, time.perf_counter() - began_s)
+        self._own.record(telemetry.BATCH_SIZE, len(batches))
         if self._failing:
             self._failing = False
             _logger.info("the ledger takes exports again")
         self._own.count(telemetry.FACTS, added.facts + added.observations)
         self._own.count(telemetry.DUPLICATES, added.duplicates)
+        self._own.count(telemetry.LATE, added.late)
         self._committed()
         return None
 

@@ -12,7 +12,7 @@ from opentelemetry import context as context_api
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
 
 from otel_turnavoid.dialects import Reader
-from otel_turnavoid.judge.accounts import contradiction, known
+from otel_turnavoid.judge.accounts import known
 from otel_turnavoid.judge.settings import SECOND, Settings
 from otel_turnavoid.otlp import read_traces
 from otel_turnavoid.publish.totals import Totals
@@ -46,7 +46,7 @@ class Engine:
         self, url: str, settings: Settings, *, clock: Callable[[], int] = time.time_ns
     ) -> None:
         self.ledger: Final = Ledger.open(url)
-        self.totals: Final = Totals(known(settings))
+        self.totals: Final = Totals(known(settings), named=settings.labels)
         """The accounts so far: a fold of the ledger's journal."""
         self._settings = settings
         self._clock = clock
@@ -116,7 +116,7 @@ class Engine:
         for number, pair in self.ledger.contradicted().items():
             if number <= self._last and number not in self._contradicted:
                 self._contradicted.add(number)
-                self.totals.add_posting(contradiction(pair))
+                self.totals.add_contradiction(pair)
 
     def _run(self) -> None:
         # Instrumentations of databases must not make spans of the ledger's own work.

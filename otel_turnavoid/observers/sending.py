@@ -123,7 +123,17 @@ def _over_http(place: str, timeout_s: float) -> Any:
         OTLPLogExporter,
     )
 
-    session = requests.Session()
+    class Session(requests.Session):
+        """Trusts what the exporter was told to trust, whatever other programs should."""
+
+        def merge_environment_settings(
+            self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any
+        ) -> Any:
+            # REQUESTS_CA_BUNDLE would win over OTEL_EXPORTER_OTLP_CERTIFICATE.
+            verify = self.verify if verify in (None, True) else verify
+            return super().merge_environment_settings(url, proxies, stream, verify, cert)
+
+    session = Session()
     exporter: Any = OTLPLogExporter(endpoint=place, timeout=timeout_s, session=session)
 
     def read(response: requests.Response, *_: object, **__: object) -> None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MOST_ROWS: Final = 100_000
 """Rows of one query."""
 
+_SECRET_OPTIONS: Final = ("password", "sslpassword")
+"""Options of a URL that nobody else should read."""
+
 _FROM: Final = re.compile(r"\bfrom\s+([\w.\"`]+)", re.IGNORECASE)
 
 
@@ -56,7 +59,8 @@ class SqlSource:
     @property
     def name(self) -> str:
         """The database, without a password."""
-        return self._url.render_as_string(hide_password=True)
+        url = self._url.difference_update_query(_SECRET_OPTIONS)
+        return url.render_as_string(hide_password=True)
 
     def look(self) -> Snapshot:
         """Ask every query once, in one transaction that sees one moment and is given up.

@@ -73,6 +73,26 @@ def explain(ledger: Ledger, asked: Sequence[str], settings: Settings) -> Explana
     raise InputError("", _unknown(ledger, name))
 
 
+def explain_known_run(ledger: Ledger, run_id: str, settings: Settings) -> Explanation | None:
+    """Return what the ledger knows about one run; None if no span of it has arrived.
+
+    Raises:
+        LedgerError: The ledger cannot be read.
+    """
+    known = _known(ledger, run_id, settings)
+    return None if known is None else _of_runs(ledger, run_id, [known], settings)
+
+
+def explain_decision(ledger: Ledger, number: int, settings: Settings) -> Explanation | None:
+    """Return what the ledger knows about one decision of its journal; None if there is none.
+
+    Raises:
+        LedgerError: The ledger cannot be read.
+    """
+    record = ledger.record(number)
+    return None if record is None else _of_record(ledger, str(number), record, settings)
+
+
 def _pair(
     ledger: Ledger, control: str, candidate: str, shown: str, settings: Settings
 ) -> Explanation:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from opentelemetry import context
@@ -74,6 +74,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     ca_file: Path | None = None
     cert_file: Path | None = None
     key_file: Path | None = None
+
+    def __repr__(self) -> str:
+        # Headers carry tokens.
+        return f"Target({self.protocol.value} {self.endpoint})"
 
     def exporter(self) -> MetricExporter:
         """Return a stock exporter for this target.
@@ -231,12 +235,23 @@ def _read(key: str, path: Path | None) -> bytes | None:
 
 
 def _http(target: Target) -> MetricExporter:
+    import requests  # noqa: PLC0415  # what the exporter sends with
     from opentelemetry.exporter.otlp.proto.http import (  # noqa: PLC0415
         Compression as HttpCompression,
     )
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415
         OTLPMetricExporter,
     )
+
+    class Session(requests.Session):
+        """Trusts what the exporter was told to trust, whatever other programs should."""
+
+        def merge_environment_settings(
+            self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any
+        ) -> Any:
+            # REQUESTS_CA_BUNDLE would win over the configuration.
+            verify = self.verify if verify in (None, True) else verify
+            return super().merge_environment_settings(url, proxies, stream, verify, cert)
 
     compressions = {
         None: None,
@@ -253,6 +268,7 @@ def _http(target: Target) -> MetricExporter:
         headers=target.headers or None,
         timeout=target.timeout_s,
         compression=compressions[target.compression],
+        session=Session(),
     )
 
 

@@ -87,6 +87,7 @@ def run_timeline(
     *,
     scale_ms: float | None = None,
     most: int = MOST_ENTRIES,
+    level: int = 4,
 ) -> Html:
     """Return one run as a ``section`` with its counts, its drawing and its entries.
 
@@ -95,13 +96,14 @@ def run_timeline(
         title: What it is called, such as ``Control``.
         scale_ms: How long the drawing lasts; the run's own time where nothing is said.
         most: Entries to show.
+        level: Of its heading.
     """
     found = list(steps(run))
     heading = f"{title} run {clean(run.run_id)}"
     rest = len(found) - most
     return element(
         "section",
-        element("h4", title, " ", element("code", clean(run.run_id))),
+        element(f"h{level}", title, " ", element("code", clean(run.run_id))),
         element("p", _summary(run), class_="facts"),
         _drawing(found, scale_ms if scale_ms is not None else run.took_ms),
         element("ol", *(_line(step, run) for step in found[:most]), class_="steps", role="list"),
@@ -172,7 +174,7 @@ def effects_table(effects: EffectsCompared) -> Html:
             "tr",
             element("th", clean(label), scope="row"),
             element("td", "seen" if label in control else "-"),
-            element("td", _side(label in control, label in candidate)),
+            element("td", side := _side(label in control, label in candidate), class_=side),
         )
         for label in labels
     )

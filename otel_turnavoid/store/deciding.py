@@ -8,10 +8,20 @@ transaction of its own, so a process killed in between goes on where it stopped.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, or_, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from otel_turnavoid.judge.across import Across
 from otel_turnavoid.judge.assembly import assemble
@@ -20,7 +30,7 @@ from otel_turnavoid.judge.facts import SpanFact
 from otel_turnavoid.judge.judging import comparable_null, judge, judge_null
 from otel_turnavoid.judge.pairing import pair
 from otel_turnavoid.judge.run import Run
-from otel_turnavoid.judge.settings import Settings
+from otel_turnavoid.judge.settings import SECOND, Settings
 from otel_turnavoid.judge.verdict import Decision, RunDecided
 from otel_turnavoid.store import schema
 from otel_turnavoid.store.engine import Database
@@ -34,6 +44,7 @@ from otel_turnavoid.store.journal import (
     write_down,
 )
 from otel_turnavoid.store.paging import PAGE, chunks
+from otel_turnavoid.store.shares import Stamp
 from otel_turnavoid.store.standing import (
     Standing,
     decode_run,
@@ -51,41 +62,72 @@ _UNITS = 200
 """Runs and traces assembled in one transaction: adding waits no longer than that takes."""
 _KEYS = 200
 
+_FIXED = Outcome.REJECTED, Outcome.UNATTRIBUTED
+"""Outcomes that no partner can change."""
+
+
+_COUNTING_NS = 10 * SECOND
+"""Time between two counts of all open runs."""
+
+
+class Step(NamedTuple):
+    """What one transaction of a round decided."""
+
+    decisions: Sequence[Decision] = ()
+    expired: int = 0
+    """How many of these are runs that got their final outcome by age."""
+    displaced: int = 0
+    """How many got it because too many were open."""
+
 
 class Deciding:
     """The rounds of deciding over one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._count_again_ns = 0
 
-    def round(self, settings: Settings, *, now_ns: int, final: bool) -> list[Decision]:
-        """Do everything that can be done now; see ``Ledger.decide``."""
-        decided: list[Decision] = []
+    def round(
+        self,
+        settings: Settings,
+        stamp: Stamp,
+        *,
+        final: bool,
+        max_open_runs: int | None = None,
+    ) -> Iterator[Step]:
+        """Do everything that can be done now, yielding what each transaction decided.
+
+        See ``Ledger.decide``. Whoever stops in between loses nothing: the next round goes on.
+        """
         while True:
             with self._database.write() as connection:
                 units = self._pending(connection)
                 if units:
-                    self._assemble(connection, units, settings, now_ns)
+                    self._assemble(connection, units, settings, stamp)
+            yield Step()
             if len(units) < _UNITS:
                 break
         looked_at: set[str] = set()
         while True:
             with self._database.write() as connection:
-                due = self._due(connection, now_ns, final=final)
+                due = self._due(connection, stamp.at_ns, final=final)
                 keys = [key for key in due if key not in looked_at]
-                decided += _look_at(connection, keys, settings, now_ns, final=final)
+                decided = _look_at(connection, keys, settings, stamp, final=final)
+            yield Step(decided)
             looked_at.update(keys)
             if not keys:
                 break
         if not final:
-            decided += self._settle_expired(settings, now_ns)
-        return decided
+            for outcome in Outcome:
+                yield from self._settle_expired(outcome, settings, stamp)
+        if max_open_runs is not None:
+            yield from self._settle_excess(max_open_runs, stamp)
 
     def _pending(self, connection: Connection) -> dict[tuple[str, str], int]:
         columns = schema.pending.c
         rows = connection.execute(
             select(columns.kind, columns.id, columns.arrived_ns)
-            .order_by(columns.arrived_ns, columns.kind, columns.id)
+            .order_by(columns.kind, columns.id)  # as they lie: there may be a million
             .limit(_UNITS)
         )
         return {(row.kind, row.id): row.arrived_ns for row in rows}
@@ -95,7 +137,7 @@ class Deciding:
         connection: Connection,
         units: dict[tuple[str, str], int],
         settings: Settings,
-        now_ns: int,
+        stamp: Stamp,
     ) -> None:
         """Make the pending runs anew from all their facts."""
         run_ids = {name for kind, name in units if kind == "run"}
@@ -124,9 +166,9 @@ class Deciding:
             made[run_id] = run
             arrived_ns = max(units.get(unit, 0) for unit in _units_of(run_id, members))
             rows.append(row_of(run, trace_id=made_of, arrived_ns=arrived_ns))
-        _forget_unmade(connection, run_ids, whole_traces, groups, now_ns)
-        store_runs(connection, rows, now_ns)
-        mark_contradicted(connection, made, settings, now_ns)
+        _forget_unmade(connection, run_ids, whole_traces, groups, stamp)
+        store_runs(connection, rows, stamp.at_ns)
+        mark_contradicted(connection, made, settings, stamp)
         columns = schema.pending.c
         ordered = sorted(units)
         for start in range(0, len(ordered), PAGE):
@@ -141,51 +183,89 @@ class Deciding:
             connection.scalars(found.order_by(columns.due_ns, columns.pair_key).limit(_KEYS))
         )
 
-    def _settle_expired(self, settings: Settings, now_ns: int) -> list[Decision]:
-        """Give runs that nothing more will happen to their final outcome."""
-        columns = schema.runs.c
-        fixed = [Outcome.REJECTED.value, Outcome.UNATTRIBUTED.value]
-        # A run may stand in a pair that waits for evidence; that is decided in one wait more.
-        waiting = select(schema.keys.c.pair_key).where(schema.keys.c.due_ns.is_not(None))
-        last_ns = now_ns - settings.run_expiry_ns
-        expired = (columns.arrived_ns <= last_ns) & or_(
-            columns.pair_key.is_(None),
-            columns.pair_key.not_in(waiting),
-            columns.arrived_ns <= last_ns - settings.decision_wait_ns,
-        )
-        refused = columns.outcome.in_(fixed) & (
-            columns.arrived_ns <= now_ns - settings.decision_wait_ns
-        )
-        made: list[Decision] = []
+    def _settle_expired(self, outcome: Outcome, settings: Settings, stamp: Stamp) -> Iterator[Step]:
+        """Give runs that nothing more will happen to their final outcome, oldest first."""
+        expired = _expired(outcome, settings, stamp.at_ns)
         while True:
             with self._database.write() as connection:
-                found = connection.execute(
-                    select(columns.run_id, columns.pair_key, columns.outcome, columns.body)
-                    .where(columns.settled.is_(False), or_(expired, refused))
-                    .order_by(columns.arrived_ns, columns.run_id)
-                    .limit(_UNITS)
-                ).all()
-                expiring = [
-                    RunDecided(run=decode_run(row.body), outcome=Outcome(row.outcome))
-                    for row in found
-                ]
-                made += write_down(connection, [(one, None) for one in expiring], now_ns)
-                # Also those whose outcome was journalled before they were forgotten and remade.
-                these = columns.run_id.in_([row.run_id for row in found])
-                connection.execute(update(schema.runs).where(these).values(settled=True))
-                # Without these runs, others of their keys may find a partner.
-                look_again(connection, (row.pair_key for row in found), now_ns)
+                found = _oldest_open(connection, outcome, _UNITS, expired)
+                made = _settle(connection, found, stamp)
+            yield Step(made, expired=len(made))
             if len(found) < _UNITS:
-                return made
+                return
+
+    def _settle_excess(self, most: int, stamp: Stamp) -> Iterator[Step]:
+        """Give the oldest runs their final outcome where more than ``most`` have none yet."""
+        if stamp.at_ns < self._count_again_ns:
+            return
+        self._count_again_ns = stamp.at_ns + _COUNTING_NS
+        columns = schema.runs.c
+        with self._database.read() as connection:
+            still_open = select(func.count()).where(columns.settled.is_(False))
+            excess = (connection.scalar(still_open) or 0) - most
+        while excess > 0:
+            with self._database.write() as connection:
+                oldest = [
+                    row
+                    for outcome in Outcome
+                    for row in _oldest_open(connection, outcome, min(_UNITS, excess))
+                ]
+                oldest.sort(key=lambda row: (row.arrived_ns, row.run_id))
+                found = oldest[: min(_UNITS, excess)]
+                made = _settle(connection, found, stamp)
+            yield Step(made, displaced=len(made))
+            if not found:
+                return
+            excess -= len(found)
+
+
+def _oldest_open(
+    connection: Connection, outcome: Outcome, most: int, *conditions: ColumnElement[bool]
+) -> Sequence[Any]:
+    """Return runs that stand here without a final outcome, by what arrived last for each."""
+    columns = schema.runs.c
+    return connection.execute(
+        select(columns.arrived_ns, columns.run_id, columns.pair_key, columns.outcome, columns.body)
+        .where(columns.settled.is_(False), columns.outcome == outcome.value, *conditions)
+        .order_by(columns.arrived_ns, columns.run_id)
+        .limit(most)
+    ).all()
+
+
+def _expired(outcome: Outcome, settings: Settings, now_ns: int) -> ColumnElement[bool]:
+    """Return which of the runs that stand here without a pair are to get their final outcome."""
+    columns = schema.runs.c
+    if outcome in _FIXED:
+        return columns.arrived_ns <= now_ns - settings.decision_wait_ns
+    # A run may stand in a pair that waits for evidence; that is decided in one wait more.
+    key = schema.keys.c
+    waiting = select(key.pair_key).where(key.pair_key == columns.pair_key, key.due_ns.is_not(None))
+    last_ns = now_ns - settings.run_expiry_ns
+    return (columns.arrived_ns <= last_ns) & or_(
+        columns.pair_key.is_(None),
+        ~waiting.exists(),
+        columns.arrived_ns <= last_ns - settings.decision_wait_ns,
+    )
+
+
+def _settle(connection: Connection, found: Sequence[Any], stamp: Stamp) -> list[Decision]:
+    expiring = [RunDecided(run=decode_run(row.body), outcome=Outcome(row.outcome)) for row in found]
+    made = write_down(connection, [(one, None) for one in expiring], stamp)
+    # Also those whose outcome was journalled before they were forgotten and remade.
+    these = schema.runs.c.run_id.in_([row.run_id for row in found])
+    connection.execute(update(schema.runs).where(these).values(settled=True))
+    # Without these runs, others of their keys may find a partner.
+    look_again(connection, (row.pair_key for row in found), stamp.at_ns)
+    return made
 
 
 def _look_at(
-    connection: Connection, keys: Sequence[str], settings: Settings, now_ns: int, *, final: bool
+    connection: Connection, keys: Sequence[str], settings: Settings, stamp: Stamp, *, final: bool
 ) -> list[Decision]:
     """Decide the pairs of these keys that can be decided, and say when to look again."""
     runs = standings(connection, keys)
     before = decided_of_keys(connection, keys)
-    looks = {key: _Look(runs[key], before[key], settings, now_ns, final=final) for key in keys}
+    looks = {key: _Look(runs[key], before[key], settings, stamp.at_ns, final=final) for key in keys}
     bodies = stored_runs(connection, (name for look in looks.values() for name in look.wanted))
     made: list[tuple[Decision, str | None]] = []
     again: list[dict[str, Any]] = []
@@ -196,7 +276,7 @@ def _look_at(
         columns = schema.keys.c
         looked_at = update(schema.keys).where(columns.pair_key == bindparam("looked_at"))
         connection.execute(looked_at.values(due_ns=bindparam("next_ns")), again)
-    return write_down(connection, made, now_ns)
+    return write_down(connection, made, stamp)
 
 
 class _Look:
@@ -288,7 +368,7 @@ def _forget_unmade(
     run_ids: Iterable[str],
     trace_ids: Iterable[str],
     groups: Iterable[str],
-    now_ns: int,
+    stamp: Stamp,
 ) -> None:
     """Forget runs that have no facts any more.
 
@@ -302,7 +382,7 @@ def _forget_unmade(
             stored.update(connection.scalars(select(columns.run_id).where(column.in_(chunk))))
     for run_id in sorted(stored - set(groups)):
         connection.execute(delete(schema.runs).where(columns.run_id == run_id))
-        contradict_about(connection, run_id, now_ns)
+        contradict_about(connection, run_id, stamp)
 
 
 def _also_pending(

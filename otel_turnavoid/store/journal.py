@@ -15,6 +15,7 @@ from otel_turnavoid.judge.verdict import Decision, NullDecided, PairDecided, Run
 from otel_turnavoid.store import schema
 from otel_turnavoid.store.engine import upsert
 from otel_turnavoid.store.paging import chunks
+from otel_turnavoid.store.shares import Stamp
 from otel_turnavoid.store.standing import Standing, stored_runs
 from otel_turnavoid.vocabulary import Outcome
 
@@ -53,7 +54,7 @@ def first_pairs(made: Iterable[Decision], standing: Mapping[str, Standing]) -> I
 
 
 def write_down(
-    connection: Connection, made: Sequence[tuple[Decision, str | None]], now_ns: int
+    connection: Connection, made: Sequence[tuple[Decision, str | None]], stamp: Stamp
 ) -> list[Decision]:
     """Write down the decisions that were not made before, and return those."""
     rows = {verdict.reference(decision): (decision, key) for decision, key in made}
@@ -64,10 +65,11 @@ def write_down(
             del rows[reference]
     if not rows:
         return []
+    share = stamp.share(connection)
     connection.execute(
         upsert(connection, schema.decisions).on_conflict_do_nothing(index_elements=["reference"]),
         [
-            _decision_row(reference, decision, key, now_ns)
+            {**_decision_row(reference, decision, key), "decided_ns": stamp.at_ns, "share": share}
             for reference, (decision, key) in rows.items()
         ],
     )
@@ -83,9 +85,7 @@ def write_down(
     return new
 
 
-def _decision_row(
-    reference: str, decision: Decision, key: str | None, now_ns: int
-) -> dict[str, Any]:
+def _decision_row(reference: str, decision: Decision, key: str | None) -> dict[str, Any]:
     first, second = _about(decision)
     return {
         "reference": reference,
@@ -93,7 +93,6 @@ def _decision_row(
         "pair_key": key,
         "first_run": first,
         "second_run": second,
-        "decided_ns": now_ns,
         "body": verdict.encode(decision),
     }
 
@@ -107,7 +106,7 @@ def _about(decision: Decision) -> tuple[str, str | None]:
 
 
 def mark_contradicted(
-    connection: Connection, made: dict[str, Run], settings: Settings, now_ns: int
+    connection: Connection, made: dict[str, Run], settings: Settings, stamp: Stamp
 ) -> None:
     """Mark the verdicts that would be others today; they stay as they are."""
     columns = schema.decisions.c
@@ -136,27 +135,28 @@ def mark_contradicted(
         today = judge(control, candidate, settings)
         if _finding(today) != _finding(stored) or control.rejections or candidate.rejections:
             speaking_against.append(number)
-    _contradict(connection, speaking_against, now_ns)
+    _contradict(connection, speaking_against, stamp)
 
 
-def contradict_about(connection: Connection, run_id: str, now_ns: int) -> None:
+def contradict_about(connection: Connection, run_id: str, stamp: Stamp) -> None:
     """Mark the verdicts on a run that is no run any more."""
     columns = schema.decisions.c
     about = or_(columns.first_run == run_id, columns.second_run == run_id)
     standing = (columns.kind == "pair") & columns.contradicted_ns.is_(None) & about
     found = connection.scalars(select(columns.id).where(standing).order_by(columns.id))
-    _contradict(connection, list(found), now_ns)
+    _contradict(connection, list(found), stamp)
 
 
-def _contradict(connection: Connection, numbers: Collection[int], now_ns: int) -> None:
+def _contradict(connection: Connection, numbers: Collection[int], stamp: Stamp) -> None:
     """Number these contradictions on from the last, so that who follows them sees each once."""
     if not numbers:
         return
     columns = schema.decisions.c
     last = connection.scalar(select(func.max(columns.contradiction))) or 0
     mark = update(schema.decisions).where(columns.id == bindparam("number"))
+    said = {"contradicted_ns": stamp.at_ns, "contradicted_share": stamp.share(connection)}
     connection.execute(
-        mark.values(contradicted_ns=now_ns, contradiction=bindparam("as_which")),
+        mark.values(**said, contradiction=bindparam("as_which")),
         [
             {"number": number, "as_which": last + place}
             for place, number in enumerate(sorted(numbers), 1)

@@ -14,18 +14,20 @@ from typing import Any, Final, NamedTuple
 from typing import final as final_class
 
 import msgspec
-from sqlalchemy import Connection, Table, func, select, tuple_
+from sqlalchemy import Connection, Table, func, inspect, select, tuple_
 
 from otel_turnavoid.judge import verdict
 from otel_turnavoid.judge.facts import Observation, SpanFact, encode, encode_evidence
 from otel_turnavoid.judge.run import Run
 from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.judge.verdict import Decision, PairDecided
-from otel_turnavoid.store import reading, schema, twins
-from otel_turnavoid.store.deciding import Deciding
+from otel_turnavoid.store import announced, pruning, reading, schema, shares, twins
+from otel_turnavoid.store.deciding import Deciding, Step
 from otel_turnavoid.store.engine import Database, upsert
 from otel_turnavoid.store.migrations import migrate
+from otel_turnavoid.store.pruning import Pruned
 from otel_turnavoid.store.reading import Material, Record, RunLine
+from otel_turnavoid.store.shares import FIRST, Author, Holding, Stamp
 from otel_turnavoid.vocabulary import Outcome
 
 DEFAULT_URL: Final = "sqlite:///turnavoid.db"
@@ -41,6 +43,8 @@ class Added(NamedTuple):
     facts: int
     observations: int
     duplicates: int
+    late: int = 0
+    """What was not taken, as it is from before what retention removed."""
 
 
 class Contradiction(NamedTuple):
@@ -78,6 +82,7 @@ class Ledger:
                     birth_ns = time.time_ns()
                     connection.execute(schema.ledger.insert().values(id=1, birth_ns=birth_ns))
         except BaseException:
+            database.remove_if(_holds_no_ledger)
             database.close()
             raise
         return cls(database, birth_ns)
@@ -90,6 +95,10 @@ class Ledger:
     def close(self) -> None:
         """Close the ledger; safe twice."""
         self._database.close()
+
+    def discard(self) -> None:
+        """Close, and remove the file again if this made it and nothing was kept in it yet."""
+        self._database.remove_if(_holds_nothing)
 
     def __enter__(self) -> Ledger:
         return self
@@ -108,11 +117,19 @@ class Ledger:
 
         ``arrived_ns`` is the processor's time (ns since the epoch); deciding waits by it.
         """
+        if not facts and not observations:
+            return Added(0, 0, 0)
+        # Before the transaction, for which others wait.
         fact_rows = [_span_row(fact) for fact in facts]
         observation_rows = [_observation_row(observation) for observation in observations]
-        if not fact_rows and not observation_rows:
-            return Added(0, 0, 0)
+        given = len(facts) + len(observations)
         with self._database.write() as connection:
+            since_ns = pruning.too_late(connection, facts, observations, arrived_ns)
+            if since_ns:
+                facts = [fact for fact in facts if fact.end_ns >= since_ns]
+                fact_rows = [_span_row(fact) for fact in facts]
+                in_time = [seen for seen in observations if seen.observed_ns >= since_ns]
+                observation_rows = [_observation_row(observation) for observation in in_time]
             spans = _take(connection, schema.spans, fact_rows)
             twins.remember(connection, facts)
             seen = _take(connection, schema.observations, observation_rows)
@@ -121,49 +138,117 @@ class Ledger:
             units |= {("run", row["run_id"]) for row in seen.new}
             _mark_pending(connection, units, arrived_ns)
         new = len(spans.new) + len(seen.new)
-        duplicates = len(fact_rows) + len(observation_rows) - new
-        return Added(len(spans.new), len(seen.new), duplicates)
+        taken = len(fact_rows) + len(observation_rows)
+        return Added(len(spans.new), len(seen.new), taken - new, given - taken)
 
-    def decide(self, settings: Settings, *, now_ns: int, final: bool = False) -> list[Decision]:
+    def decide(
+        self,
+        settings: Settings,
+        *,
+        now_ns: int,
+        final: bool = False,
+        author: Author | None = None,
+    ) -> list[Decision]:
         """Assemble the runs that got new facts, judge the pairs that are due, journal both.
 
         Returns the decisions that this call made, in the order of the journal. ``final``
         means that nothing more will come, as at the end of recorded input: every pair of
-        ended runs is decided.
+        ended runs is decided. ``author``: for which share; the first where nobody says.
         """
-        return self._deciding.round(settings, now_ns=now_ns, final=final)
+        steps = self._deciding.round(settings, Stamp(now_ns, author), final=final)
+        return [decision for step in steps for decision in step.decisions]
 
-    def decisions(self, after: int = 0) -> Iterator[tuple[int, Decision]]:
-        """Yield the journal in order, from the first decision with an id above ``after``."""
+    def deciding(
+        self, settings: Settings, *, now_ns: int, author: Author, max_open_runs: int
+    ) -> Iterator[Step]:
+        """Do the same step by step, each a transaction: yield what each decided.
+
+        Nothing is lost where the steps are not gone to their end. Of more than
+        ``max_open_runs`` without a final outcome the oldest get theirs before their time.
+        """
+        stamp = Stamp(now_ns, author)
+        return self._deciding.round(settings, stamp, final=False, max_open_runs=max_open_runs)
+
+    def hold(self, holder: str, *, lease_ns: int) -> list[Holding]:
+        """Extend what a process holds of the journal to publish; see ``shares.hold``."""
+        with self._database.write() as connection:
+            return shares.hold(connection, holder, lease_ns)
+
+    def release(self, holder: str) -> None:
+        """Let go of everything that a process holds of the journal to publish."""
+        with self._database.write() as connection:
+            shares.release(connection, holder)
+
+    def save_totals(self, author: Author, totals: shares.Totals) -> None:
+        """Keep what a share of the journal folds to; see ``shares.save_totals``."""
+        with self._database.write() as connection:
+            shares.save_totals(connection, author, totals)
+
+    def saved_totals(self, share: int, form: str) -> shares.Totals | None:
+        """Return what a share folds to by these rules, as far as that was kept."""
+        with self._database.read() as connection:
+            return shares.saved_totals(connection, share, form)
+
+    def begin_announcing(self, share: int) -> int:
+        """Return up to which decision a share was announced; see ``announced``."""
+        with self._database.write() as connection:
+            return announced.begin_announcing(connection, share)
+
+    def announce(self, share: int, decision: int) -> None:
+        """Remember that everything of a share up to ``decision`` was announced."""
+        with self._database.write() as connection:
+            announced.announce(connection, share, decision)
+
+    def verdicts(self, share: int, after: int, *, most: int) -> list[Record]:
+        """Return the next ``most`` verdicts of a share with an id above ``after``, in order."""
+        with self._database.read() as connection:
+            return announced.verdicts(connection, share, after, most)
+
+    def prune(self, before_ns: int) -> Iterator[Pruned]:
+        """Remove the evidence of runs from before a moment, step by step; see ``pruning``."""
+        return pruning.prune(self._database, before_ns)
+
+    def decisions(
+        self, after: int = 0, *, share: int | None = None
+    ) -> Iterator[tuple[int, Decision]]:
+        """Yield the journal in order, from the first decision with an id above ``after``.
+
+        All of it, or what belongs to one ``share``.
+        """
         columns = schema.decisions.c
+        wanted = select(columns.id, columns.body).order_by(columns.id).limit(_PAGE)
+        if share is not None:
+            wanted = wanted.where(columns.share == share)
         while True:
             with self._database.read() as connection:
-                page = connection.execute(
-                    select(columns.id, columns.body)
-                    .where(columns.id > after)
-                    .order_by(columns.id)
-                    .limit(_PAGE)
-                ).all()
+                page = connection.execute(wanted.where(columns.id > after)).all()
             for number, body in page:
                 yield number, verdict.decode(body)
             if len(page) < _PAGE:
                 return
             after = page[-1].id
 
-    def contradictions(self, after: int = 0) -> Iterator[Contradiction]:
+    def last_decision(self) -> int:
+        """Return the id of the last decision in the journal; 0 where there is none."""
+        with self._database.read() as connection:
+            return connection.scalar(select(func.max(schema.decisions.c.id))) or 0
+
+    def contradictions(
+        self, after: int = 0, *, share: int | None = None
+    ) -> Iterator[Contradiction]:
         """Yield the verdicts that later evidence speaks against, in the order it was met.
 
-        From the first one with an ``order`` above ``after``.
+        From the first one with an ``order`` above ``after``; all, or those that were met by
+        who decides for one ``share``, whoever made the verdict.
         """
         columns = schema.decisions.c
+        wanted = select(columns.contradiction, columns.id, columns.body)
+        wanted = wanted.order_by(columns.contradiction).limit(_PAGE)
+        if share is not None:
+            wanted = wanted.where(func.coalesce(columns.contradicted_share, FIRST) == share)
         while True:
             with self._database.read() as connection:
-                page = connection.execute(
-                    select(columns.contradiction, columns.id, columns.body)
-                    .where(columns.contradiction > after)
-                    .order_by(columns.contradiction)
-                    .limit(_PAGE)
-                ).all()
+                page = connection.execute(wanted.where(columns.contradiction > after)).all()
             for order, number, body in page:
                 decided = verdict.decode(body)
                 if isinstance(decided, PairDecided):
@@ -213,6 +298,11 @@ class Ledger:
         with self._database.read() as connection:
             return reading.record(connection, number)
 
+    def latest_pairs(self, before: int | None = None, *, most: int) -> list[Record]:
+        """Return the last ``most`` verdicts on pairs with an id below ``before``, last first."""
+        with self._database.read() as connection:
+            return reading.latest_pairs(connection, before, most)
+
     def records_about(self, run_id: str) -> list[Record]:
         """Return every decision about one run, in the order of the journal."""
         with self._database.read() as connection:
@@ -253,6 +343,18 @@ class Ledger:
                     ("decisions", schema.decisions),
                 )
             }
+
+
+def _holds_no_ledger(connection: Connection) -> bool:
+    """Whether a database has no tables at all."""
+    return not inspect(connection).get_table_names()
+
+
+def _holds_nothing(connection: Connection) -> bool:
+    """Whether a ledger has neither evidence nor decisions, and no other process works with it."""
+    kept = [select(table) for table in (schema.spans, schema.observations, schema.decisions)]
+    used = select(schema.shares).where(schema.shares.c.holder.is_not(None))
+    return not any(connection.scalar(select(each.exists())) for each in (*kept, used))
 
 
 def _span_row(fact: SpanFact) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from sqlalchemy import Connection, insert, inspect, select
+from sqlalchemy import Connection, Table, insert, inspect, select
+from sqlalchemy.schema import CreateColumn
 
 from otel_turnavoid.errors import LedgerError
 from otel_turnavoid.store import schema
@@ -18,10 +19,37 @@ Step = tuple[str, Callable[[Connection], None]]
 
 
 def _create(connection: Connection) -> None:
+    """Make what is missing of the present schema: in a new ledger, later steps find all done."""
     schema.metadata.create_all(connection)
 
 
-STEPS: Final[tuple[Step, ...]] = (("create the tables", _create),)
+def _share_and_prune(connection: Connection) -> None:
+    _create(connection)
+    for table, name in (
+        (schema.ledger, "pruned_ns"),
+        (schema.decisions, "share"),
+        (schema.decisions, "contradicted_share"),
+    ):
+        _add_column(connection, table, name)
+    connection.exec_driver_sql("DROP INDEX IF EXISTS turnavoid_runs_open")
+    for table in (schema.runs, schema.decisions):
+        for index in table.indexes:
+            index.create(connection, checkfirst=True)
+
+
+def _add_column(connection: Connection, table: Table, name: str) -> None:
+    known = {column["name"] for column in inspect(connection).get_columns(table.name)}
+    if name not in known:
+        column = CreateColumn(table.c[name]).compile(dialect=connection.dialect)
+        connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {column}")
+
+
+STEPS: Final[tuple[Step, ...]] = (
+    ("create the tables", _create),
+    ("share the journal between processors, and prune", _share_and_prune),
+    ("keep totals", _create),
+    ("remember what was announced", _create),
+)
 """Version 1 is the first step, and so on."""
 
 

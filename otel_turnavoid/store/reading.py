@@ -101,6 +101,22 @@ def record(connection: Connection, number: int) -> Record | None:
     return found[0] if found else None
 
 
+def latest_pairs(connection: Connection, before: int | None, most: int) -> list[Record]:
+    """Return the last ``most`` verdicts on pairs with an id below ``before``, the last first."""
+    columns = schema.decisions.c
+    highest = _LARGEST_ID if before is None else min(before, _LARGEST_ID)
+    rows = connection.execute(
+        select(columns.id, columns.body, columns.decided_ns, columns.contradicted_ns)
+        .where(columns.kind == "pair", columns.id < highest)
+        .order_by(columns.id.desc())
+        .limit(most)
+    )
+    return [
+        Record(row.id, verdict.decode(row.body), row.decided_ns, row.contradicted_ns)
+        for row in rows
+    ]
+
+
 def records_about(connection: Connection, run_id: str) -> list[Record]:
     """Return every decision about a run, in the order of the journal."""
     columns = schema.decisions.c

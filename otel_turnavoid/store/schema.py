@@ -7,6 +7,8 @@ looked at) can be made again from those.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -25,13 +27,56 @@ metadata = MetaData()
 # SQLite numbers rows by itself only under the exact type INTEGER.
 _Id = BigInteger().with_variant(Integer, "sqlite")
 
+
+def _where(condition: str) -> dict[str, Any]:
+    """Return the options of an index on part of a table."""
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+
+
 ledger = Table(
     "turnavoid_ledger",
     metadata,
     Column("id", Integer, primary_key=True),
     Column("birth_ns", BigInteger, nullable=False),
+    Column("pruned_ns", BigInteger, nullable=False, server_default="0"),
 )
-"""One row: when the ledger was made, which is the start time of every published series."""
+"""One row. ``birth_ns``: when the ledger was made, the start time of every published series.
+``pruned_ns``: evidence from before it (by its sender's clock) was removed, and is not taken."""
+
+shares = Table(
+    "turnavoid_shares",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("holder", String),
+    Column("place", String),
+    Column("working", Boolean, nullable=False),
+    Column("until_ns", BigInteger, nullable=False),
+)
+"""Parts of the journal that are published as series of their own: who holds which, until when.
+
+``holder``: the process that publishes it, NULL where nobody does; ``place``: where that runs;
+``working``: whether it also decides for this share. Times are the database's (``shares.clock``).
+"""
+
+totals = Table(
+    "turnavoid_totals",
+    metadata,
+    Column("share", Integer, primary_key=True, autoincrement=False),
+    Column("decision", BigInteger, nullable=False),
+    Column("contradiction", Integer, nullable=False),
+    Column("form", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""What a share of the journal folds to up to some decision and contradiction, so that a start
+need not fold all of it; ``form``: by which rules. May be removed at any time."""
+
+announced = Table(
+    "turnavoid_announced",
+    metadata,
+    Column("share", Integer, primary_key=True, autoincrement=False),
+    Column("decision", BigInteger, nullable=False),
+)
+"""Up to which decision of a share its verdicts were handed to the exporters of spans and logs."""
 
 migrations = Table(
     "turnavoid_migrations",
@@ -50,8 +95,8 @@ spans = Table(
     Column("parent_id", String(16)),
     Column("run_id", String),
     Column("body", LargeBinary, nullable=False),
-    Index("turnavoid_spans_run", "run_id", sqlite_where=text("run_id IS NOT NULL")),
-    Index("turnavoid_spans_unclaimed", "trace_id", sqlite_where=text("run_id IS NULL")),
+    Index("turnavoid_spans_run", "run_id", **_where("run_id IS NOT NULL")),
+    Index("turnavoid_spans_unclaimed", "trace_id", **_where("run_id IS NULL")),
 )
 """Span facts. More than one content under one span id is conflicting evidence.
 
@@ -109,7 +154,7 @@ runs = Table(
     Index("turnavoid_runs_key", "pair_key"),
     Index("turnavoid_runs_start", "start_ns", "run_id"),
     Index("turnavoid_runs_trace", "trace_id"),
-    Index("turnavoid_runs_open", "settled", "arrived_ns"),
+    Index("turnavoid_runs_standing", "settled", "outcome", "arrived_ns", "run_id"),
 )
 """Runs as last assembled. ``trace_id`` only where the run was made from one trace, ``arm`` only
 where it can stand in a pair: pairing reads no bodies.
@@ -140,6 +185,8 @@ decisions = Table(
     Column("contradicted_ns", BigInteger),
     Column("contradiction", Integer),
     Column("body", LargeBinary, nullable=False),
+    Column("share", Integer, nullable=False, server_default="1"),
+    Column("contradicted_share", Integer),
     Index("turnavoid_decisions_key", "pair_key"),
     Index("turnavoid_decisions_first", "first_run"),
     Index("turnavoid_decisions_second", "second_run"),
@@ -147,9 +194,11 @@ decisions = Table(
         "turnavoid_decisions_contradicted",
         "contradiction",
         unique=True,
-        sqlite_where=text("contradiction IS NOT NULL"),
+        **_where("contradiction IS NOT NULL"),
     ),
+    Index("turnavoid_decisions_share", "share", "id"),
     sqlite_autoincrement=True,
 )
 """The journal of final decisions. Only where evidence came later that speaks against one, it is
-told when and, in ``contradiction``, as which of all such decisions, counted from 1."""
+told when and, in ``contradiction``, as which of all such decisions, counted from 1. ``share`` and
+``contradicted_share``: to which of ``shares`` either belongs; 1 where no processor decided."""

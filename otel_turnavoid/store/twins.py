@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select, tuple_
 
 from otel_turnavoid.judge.facts import SpanFact
 from otel_turnavoid.judge.twins import identities, sought
 from otel_turnavoid.store import schema
 from otel_turnavoid.store.engine import upsert
+from otel_turnavoid.store.paging import PAGE
 
 _LONGEST_NS = 3600 * 10**9
 """A call that takes longer is not found by what lies in it."""
@@ -35,6 +36,20 @@ def remember(connection: Connection, facts: Iterable[SpanFact]) -> None:
     ]
     if rows:
         connection.execute(upsert(connection, schema.twins).on_conflict_do_nothing(), rows)
+
+
+def forget(connection: Connection, facts: Iterable[SpanFact]) -> None:
+    """Forget by what copies could find these spans."""
+    columns = schema.twins.c
+    place = tuple_(columns.identity, columns.start_ns, columns.trace_id, columns.span_id)
+    rows = [
+        (identity, fact.start_ns, fact.trace_id, fact.span_id)
+        for fact in facts
+        if not fact.own
+        for identity in identities(fact)
+    ]
+    for start in range(0, len(rows), PAGE):
+        connection.execute(delete(schema.twins).where(place.in_(rows[start : start + PAGE])))
 
 
 def traces_of(connection: Connection, facts: Iterable[SpanFact]) -> set[str]:

@@ -18,7 +18,7 @@ from otel_turnavoid.collector.components import (
 from otel_turnavoid.collector.config import load, parse
 from otel_turnavoid.collector.endpoint import Endpoint
 from otel_turnavoid.errors import ConfigurationError
-from otel_turnavoid.judge.settings import ArmRule, PurposeRule, Settings
+from otel_turnavoid.judge.settings import ArmRule, PurposeRule, RunLabel, Settings
 from otel_turnavoid.vocabulary import Arm, Evidence, Lifecycle, Mechanism, Purpose, Reason
 
 SECOND = 1_000_000_000
@@ -223,6 +223,10 @@ class TestJudging:
                 purposes: [{attribute: kind, equals: judge, purpose: validation}]
                 prefix_chain: true
                 runs: {some.scope: session.id}
+                experiments: [experiment.name]
+                units: [user.id, feature_flag.context.id]
+                labels: [gen_ai.agent.name, turnavoid.experiment.id]
+                known_names: {turnavoid.variant: [v1, v2], gen_ai.agent.name: [desk]}
             """,
             env={},
         ).settings
@@ -252,6 +256,10 @@ class TestJudging:
             purposes=(PurposeRule(attribute="kind", equals="judge", purpose=Purpose.VALIDATION),),
             prefix_chain=True,
             runs={"some.scope": "session.id"},
+            experiments=("experiment.name",),
+            units=("user.id", "feature_flag.context.id"),
+            labels=(RunLabel.AGENT, RunLabel.EXPERIMENT),
+            known_names={"turnavoid.variant": ("v1", "v2"), "gen_ai.agent.name": ("desk",)},
         )
 
     @pytest.mark.parametrize(
@@ -276,6 +284,21 @@ class TestJudging:
                 "arms: {feature_flag.: {on: control}}",
                 "arms.feature_flag.: names no feature flag; write feature_flag.KEY",
             ),
+            (
+                "known_names: {turnavoid.experiment.id: [e]}",
+                "known_names.turnavoid.experiment.id: is no label; name it in labels too",
+            ),
+            (
+                "known_names: {turnavoid.arm: [control]}",
+                "known_names.turnavoid.arm: unknown key; known: turnavoid.variant",
+            ),
+            (
+                "labels: [turnavoid.run.id]",
+                (
+                    "labels[0]: wants one of gen_ai.agent.name, turnavoid.experiment.id,"
+                    " got 'turnavoid.run.id'"
+                ),
+            ),
             ("arms: {flag: control}", "arms.flag: wants a mapping, got 'control'"),
             (
                 "purposes: [{attribute: a, equals: true, purpose: side}]",
@@ -286,7 +309,7 @@ class TestJudging:
                 (
                     "wait: unknown key; known: accept, models, instrumentation, decision_wait, "
                     "settle, run_expiry, observation_skew, arms, digest, purposes, "
-                    "prefix_chain, runs"
+                    "prefix_chain, runs, experiments, units, labels, known_names"
                 ),
             ),
         ],
@@ -372,6 +395,39 @@ class TestService:
 
         assert parse(text, env={}).ledger_url == "sqlite:///x.db"
 
+    def test_a_ledger_has_limits(self):
+        text = "extensions: {ledger: {lease: 10s, retention: 30d, max_open_runs: 5000}}"
+        ledger = parse(text, env={}).ledger
+
+        assert (ledger.url, ledger.lease.seconds) == (None, 10)
+        assert (ledger.retention.seconds, ledger.max_open_runs) == (30 * 86_400, 5000)
+
+    def test_a_ledger_keeps_everything_and_a_million_open_runs_by_default(self):
+        ledger = parse("", env={}).ledger
+
+        assert (ledger.lease.seconds, ledger.retention) == (30, None)
+        assert ledger.max_open_runs == 1_000_000
+
+    @pytest.mark.parametrize(
+        ("ledger", "line"),
+        [
+            ("{lease: 500ms}", "extensions.ledger.lease: must be at least 1s"),
+            (
+                "{retention: 24h}",
+                (
+                    "extensions.ledger.retention: must be at least 1h, and run_expiry with"
+                    " decision_wait"
+                ),
+            ),
+            (
+                "{max_open_runs: 0}",
+                "extensions.ledger.max_open_runs: wants a whole number >= 1, got 0",
+            ),
+        ],
+    )
+    def test_what_limits_of_a_ledger_cannot_be(self, ledger, line):
+        assert problem(f"extensions: {{ledger: {ledger}}}") == line
+
     def test_a_ledger_that_the_service_does_not_name_is_an_error(self):
         text = """
             extensions: {ledger: {url: "sqlite:///x.db"}}
@@ -423,7 +479,7 @@ class TestService:
                     "{pipelines: {logs: {receivers: [otlp], processors: [turnavoid], "
                     "exporters: [prometheus]}}}"
                 ),
-                "service.pipelines.logs.exporters: spans and logs are not forwarded; leave []",
+                "service.pipelines.logs.exporters[0]: prometheus takes metrics only",
             ),
             (
                 "{pipelines: {metrics: {receivers: [turnavoid], exporters: [debug]}}}",

@@ -11,11 +11,14 @@ import pytest
 from otel_turnavoid.collector import telemetry
 from otel_turnavoid.collector.journal import Journal, verdict_line
 from otel_turnavoid.collector.telemetry import Telemetry
+from otel_turnavoid.collector.tenure import Held
 from otel_turnavoid.judge.facts import Usage
 from otel_turnavoid.judge.run import Key, Run, Work
+from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.judge.verdict import Decision, PairDecided
-from otel_turnavoid.publish.totals import Totals
 from otel_turnavoid.store.ledger import Contradiction
+from otel_turnavoid.store.shares import Author
+from otel_turnavoid.store.shares import Totals as SavedTotals
 from otel_turnavoid.vocabulary import (
     Arm,
     Evidence,
@@ -29,21 +32,49 @@ from otel_turnavoid.vocabulary import (
 
 
 class FakeLedger:
-    """A journal in a list."""
+    """A journal in a list, all of it in the first share."""
 
     def __init__(self) -> None:
         self.journal: list[Decision] = []
         self.spoken_against: list[int] = []
+        self.saved: dict[int, SavedTotals] = {}
 
-    def decisions(self, after: int = 0) -> Iterator[tuple[int, Decision]]:
-        return iter(list(enumerate(self.journal, 1))[after:])
+    def decisions(self, after: int = 0, *, share: int) -> Iterator[tuple[int, Decision]]:
+        return iter(list(enumerate(self.journal, 1))[after:] if share == 1 else [])
 
-    def contradictions(self, after: int = 0) -> Iterator[Contradiction]:
+    def last_decision(self) -> int:
+        return len(self.journal)
+
+    def saved_totals(self, share: int, form: str) -> SavedTotals | None:
+        saved = self.saved.get(share)
+        return saved if saved is not None and saved.form == form else None
+
+    def save_totals(self, author: Author, totals: SavedTotals) -> None:
+        self.saved[author.share] = totals
+
+    def contradictions(self, after: int = 0, *, share: int) -> Iterator[Contradiction]:
         return (
             Contradiction(order, number, self.journal[number - 1])
             for order, number in enumerate(self.spoken_against, 1)
-            if order > after
+            if order > after and share == 1
         )
+
+
+class FakeTenure:
+    """Holds what it is told to."""
+
+    def __init__(self) -> None:
+        self.holds = [Held(1, working=True)]
+        self.lapsed = False
+
+    def held(self) -> list[Held]:
+        return self.holds
+
+    def author_of(self, share: int) -> Author:
+        return Author(share, "me")
+
+    def published(self) -> list[Held]:
+        return [] if self.lapsed else self.holds
 
 
 @pytest.fixture
@@ -52,8 +83,8 @@ def ledger() -> FakeLedger:
 
 
 @pytest.fixture
-def totals() -> Totals:
-    return Totals()
+def tenure() -> FakeTenure:
+    return FakeTenure()
 
 
 @pytest.fixture
@@ -62,8 +93,8 @@ def own() -> Telemetry:
 
 
 @pytest.fixture
-def journal(ledger, totals, own) -> Journal:
-    return Journal(ledger, totals, own)
+def journal(ledger, tenure, own) -> Journal:
+    return Journal(ledger, tenure, Settings(), own)
 
 
 def run(run_id: str, arm: Arm, turns: int) -> Run:
@@ -118,41 +149,122 @@ def pair(candidate: str = "k") -> PairDecided:
     )
 
 
-def total(totals: Totals, instrument) -> float:
-    return sum(series.value for series in totals.snapshot().series(instrument))
+def total(journal: Journal, instrument) -> float:
+    return sum(
+        series.value
+        for part in journal.parts()
+        for series in part.totals.snapshot().series(instrument)
+    )
 
 
-def test_what_was_decided_before_is_folded_and_not_said_again(journal, ledger, totals, caplog):
+def test_what_was_decided_before_is_folded_and_not_said_again(journal, ledger, caplog):
     caplog.set_level("INFO")
     ledger.journal = [pair()]
 
-    journal.catch_up()
+    journal.read_on()
 
-    assert total(totals, Metric.TURNS_WITHHELD) == 2
+    assert total(journal, Metric.TURNS_WITHHELD) == 2
     assert caplog.records == []
 
 
-def test_what_is_new_is_folded_once(journal, ledger, totals, own):
+def test_what_is_new_is_folded_once(journal, ledger, own):
     ledger.journal = [pair()]
-    journal.catch_up()
+    journal.read_on()
     ledger.journal.append(pair("k2"))
 
     assert journal.read_on() is True
     assert journal.read_on() is False
-    assert total(totals, Metric.TURNS_WITHHELD) == 4
+    assert total(journal, Metric.TURNS_WITHHELD) == 4
     assert own.value(telemetry.DECISIONS, "pair") == 1
 
 
-def test_a_contradiction_counts_once(journal, ledger, totals):
+def test_a_contradiction_counts_once(journal, ledger):
     ledger.journal = [pair()]
-    journal.catch_up()
+    journal.read_on()
     ledger.spoken_against = [1]
 
     journal.read_on()
     journal.read_on()
 
-    assert total(totals, Metric.VERDICTS_CONTRADICTED) == 1
-    assert total(totals, Metric.TURNS_WITHHELD) == 2
+    assert total(journal, Metric.VERDICTS_CONTRADICTED) == 1
+    assert total(journal, Metric.TURNS_WITHHELD) == 2
+
+
+def test_what_others_decided_is_heard_of_and_not_folded(journal, ledger, tenure, own):
+    tenure.holds = [Held(2, working=True)]
+    journal.read_on()
+    ledger.journal = [pair()]
+
+    assert journal.read_on() is True
+    assert total(journal, Metric.TURNS_WITHHELD) == 0
+    assert own.value(telemetry.DECISIONS, "pair") == 0
+
+
+def test_a_share_that_is_only_kept_is_folded_without_a_word(journal, ledger, tenure, caplog):
+    caplog.set_level("INFO")
+    tenure.holds = [Held(2, working=True)]
+    journal.read_on()
+    ledger.journal = [pair()]
+    tenure.holds = [Held(2, working=True), Held(1, working=False)]
+
+    journal.read_on()
+
+    assert [part.share for part in journal.parts()] == [2, 1]
+    assert total(journal, Metric.TURNS_WITHHELD) == 2
+    assert caplog.records == []
+
+
+def test_a_share_that_was_lost_is_not_shown_any_more(journal, ledger, tenure):
+    ledger.journal = [pair()]
+    journal.read_on()
+
+    tenure.holds = []
+
+    journal.read_on()
+    assert journal.parts() == []
+
+
+def test_nothing_is_shown_after_the_lease_and_all_of_it_when_it_goes_on(journal, ledger, tenure):
+    ledger.journal = [pair()]
+    journal.read_on()
+
+    tenure.lapsed = True
+    assert journal.parts() == []
+
+    tenure.lapsed = False
+    assert total(journal, Metric.TURNS_WITHHELD) == 2
+
+
+def test_a_start_goes_on_from_what_was_kept(journal, ledger, tenure, own, monkeypatch):
+    monkeypatch.setattr("otel_turnavoid.collector.journal.SAVED_TOGETHER", 3)
+    ledger.journal = [pair(f"k{number}") for number in range(4)]
+    ledger.spoken_against = [2]
+    journal.read_on()
+    ledger.journal += [pair("k5"), pair("k6")]
+    ledger.spoken_against += [1]
+    read = []
+    ledger.decisions = lambda after=0, *, share: (
+        read.append(each) or each for each in FakeLedger.decisions(ledger, after, share=share)
+    )
+
+    again = Journal(ledger, tenure, Settings(), own)
+    again.read_on()
+
+    assert [number for number, _ in read] == [5, 6]
+    assert total(again, Metric.TURNS_WITHHELD) == 12
+    assert total(again, Metric.VERDICTS_CONTRADICTED) == 2
+
+
+def test_what_was_kept_by_other_rules_is_folded_anew(journal, ledger, tenure, own, monkeypatch):
+    monkeypatch.setattr("otel_turnavoid.collector.journal.SAVED_TOGETHER", 1)
+    ledger.journal = [pair()]
+    journal.read_on()
+    ledger.saved[1] = ledger.saved[1]._replace(form="1.0 other", body=b"nonsense")
+
+    again = Journal(ledger, tenure, Settings(), own)
+    again.read_on()
+
+    assert total(again, Metric.TURNS_WITHHELD) == 2
 
 
 def test_a_verdict_is_one_line_of_ids_and_counts():

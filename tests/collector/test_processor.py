@@ -263,7 +263,7 @@ def test_a_stop_does_not_end_the_waits_of_pairs(config, ledger_url, run_request)
 def test_trouble_of_the_ledger_while_deciding_ends_by_itself(
     processor, send_pair, metric, until, caplog
 ):
-    with mock.patch.object(Ledger, "decide", side_effect=LedgerError("database is locked")):
+    with mock.patch.object(Ledger, "deciding", side_effect=LedgerError("database is locked")):
         send_pair(processor)
         until(lambda: (metric(processor, "turnavoid_processor_ledger_failures_total") or 0) > 1)
 
@@ -277,7 +277,7 @@ def test_a_part_that_ends_by_itself_ends_the_processor(processor, until, caplog)
         mock.patch(
             "otel_turnavoid.collector.decider.Decider._failed", side_effect=RuntimeError("surprise")
         ),
-        mock.patch.object(Ledger, "decide", side_effect=LedgerError("database is locked")),
+        mock.patch.object(Ledger, "deciding", side_effect=LedgerError("database is locked")),
     ):
         until(lambda: not processor.running)
 

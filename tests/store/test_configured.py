@@ -10,7 +10,7 @@ import pytest
 from otel_turnavoid.judge.facts import CallDetail, Configured, SpanFact
 from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.otlp import Batch
-from otel_turnavoid.store import deciding
+from otel_turnavoid.store import Added, deciding
 from otel_turnavoid.vocabulary import Arm, Entry, Evidence, Lifecycle
 
 
@@ -55,7 +55,7 @@ def recorded(bench: Any) -> Callable[..., Any]:
 def test_it_is_counted_as_known(recorded: Callable[..., Any]) -> None:
     recorded(added=False)
 
-    assert recorded(added=True) == (0, 0, 5)
+    assert recorded(added=True) == Added(0, 0, 5)
 
 
 def test_it_makes_runs_of_calls_that_belonged_to_none(

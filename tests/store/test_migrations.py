@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect
 
 from otel_turnavoid.errors import LedgerError
+from otel_turnavoid.otlp import Batch
 from otel_turnavoid.store import Ledger, migrations
 
 
@@ -104,3 +107,57 @@ def test_a_ledger_of_a_newer_program_is_refused_and_stays_as_it_is(file: Path) -
         " it was written by a newer version; upgrade otel-turnavoid"
     )
     assert rows(file, "SELECT max(version) FROM turnavoid_migrations") == [(9,)]
+
+
+VERSION_1 = """
+DROP INDEX turnavoid_decisions_share;
+DROP INDEX turnavoid_runs_standing;
+CREATE INDEX turnavoid_runs_open ON turnavoid_runs (settled, arrived_ns);
+ALTER TABLE turnavoid_decisions DROP COLUMN share;
+ALTER TABLE turnavoid_decisions DROP COLUMN contradicted_share;
+ALTER TABLE turnavoid_ledger DROP COLUMN pruned_ns;
+DROP TABLE turnavoid_shares;
+DELETE FROM turnavoid_migrations WHERE version > 1
+"""
+"""Makes a ledger what the first version made it."""
+
+
+def test_a_ledger_of_the_first_version_goes_on_with_everything_in_its_first_share(
+    bench: Any, run: Callable[..., Batch], seen: Callable[..., Batch]
+) -> None:
+    bench.add(run("c"), run("k", "exact-reuse", turns=2), seen("c"), seen("k"), at=0)
+    bench.decide(10)
+    journal = bench.journal()
+    with bench.ledger._database.write() as connection:
+        for statement in VERSION_1.split(";"):
+            connection.exec_driver_sql(statement)
+
+    bench.reopen()
+
+    assert bench.journal() == journal
+    assert list(bench.ledger.decisions(share=1)) == list(bench.ledger.decisions())
+    bench.add(run("c2", task=2), run("k2", "exact-reuse", task=2), at=20)
+    bench.decide(100_000)
+    assert len(bench.journal()) > len(journal)
+
+
+def test_a_ledger_of_the_first_version_ends_up_as_a_new_one(bench: Any) -> None:
+    def described() -> dict[str, Any]:
+        with bench.ledger._database.read() as connection:
+            found = inspect(connection)
+            return {
+                table: (
+                    {(each["name"], str(each["type"])) for each in found.get_columns(table)},
+                    {(each["name"], *each["column_names"]) for each in found.get_indexes(table)},
+                )
+                for table in found.get_table_names()
+            }
+
+    new = described()
+    with bench.ledger._database.write() as connection:
+        for statement in VERSION_1.split(";"):
+            connection.exec_driver_sql(statement)
+
+    bench.reopen()
+
+    assert described() == new
