@@ -39,8 +39,9 @@ fmt: $(VENV)/.installed-dev ## format, and fix what can be fixed
 audit: $(VENV)/.installed-dev ## check dependencies for known vulnerabilities
 	@$(BIN)/python .ci/audit.py
 
-docs: $(VENV)/.installed-dev ## write the tables of README.md anew from vocabulary.py
+docs: $(VENV)/.installed-dev ## write the tables of README.md and docs/operations.md anew
 	@$(BIN)/python tests/test_readme.py
+	@$(BIN)/python tests/collector/test_telemetry.py
 
 dashboards: $(VENV)/.installed-dev ## write dashboards and alert rules of otel_turnavoid/dashboards anew
 	@$(BIN)/python -m dashboards

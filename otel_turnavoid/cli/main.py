@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from otel_turnavoid.errors import TurnAvoidError
+from otel_turnavoid.vocabulary import Env
 
 COMMANDS: Final = {
     "demo": "Run the whole job once on this machine and show every account.",
@@ -34,7 +35,7 @@ COMMANDS: Final = {
 }
 """Name -> short help; ``otel_turnavoid.cli.<name>`` holds the click command ``command``."""
 
-DEBUG: Final = "TURNAVOID_DEBUG"
+DEBUG: Final = Env.DEBUG
 """Environment variable; ``1`` shows the traceback of a bug."""
 
 EXIT_BAD_INPUT: Final = 2

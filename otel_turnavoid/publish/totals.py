@@ -41,6 +41,7 @@ EXEMPLIFIED: Final = frozenset({Metric.TURNS_AVOIDED, Metric.TURNS_WITHHELD, Met
 _SavedRow = tuple[str, Labels, list[str]]
 """Name of the instrument, labels, and the numbers of a series in hexadecimal."""
 
+_LARGEST: Final = 2**63 - 1
 _SCALE: Final = 1 << 1074
 """Every finite float is a whole multiple of 1 / _SCALE (the smallest subnormal)."""
 
@@ -251,7 +252,8 @@ class _Count:
         self._sum += int(amount)
 
     def read(self) -> int:
-        return self._sum
+        # OTLP and its readers have no more.
+        return max(-_LARGEST, min(self._sum, _LARGEST))
 
     def save(self) -> list[int]:
         return [self._sum]
