@@ -79,7 +79,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     exporters: dict[str, Exporter] = {}
     """The exporters of the metrics pipelines by id."""
     forwarding: dict[str, dict[str, ForwardingExporter]] = {}
-    """The exporters that traces and logs are forwarded to, by signal and id."""
+    """The exporters that traces and logs are forwarded to, by signal and id; verdicts too."""
+    announcing: dict[str, dict[str, ForwardingExporter]] = {}
+    """The exporters that verdicts alone go to, by signal and id."""
     ledger: LedgerExtension = LedgerExtension()
     logging: Logs = Logs()
     """How the process's own log is written."""
@@ -99,6 +101,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Where ``memory`` stands in the file, for errors at start."""
     receiver_key: str = "receivers.otlp"
     """Where the receiver stands in the file, for errors at start."""
+
+    @property
+    def sending(self) -> dict[str, dict[str, ForwardingExporter]]:
+        """Every exporter of traces and logs by signal and id; verdicts go to all of them."""
+        signals = {**self.forwarding, **self.announcing}
+        return {
+            signal: {**self.forwarding.get(signal, {}), **self.announcing.get(signal, {})}
+            for signal in signals
+        }
 
     @property
     def log_level(self) -> LogLevel:
@@ -192,8 +203,6 @@ def parse(text: str, *, env: Mapping[str, str] | None = None) -> Config:
     ledgers = _of_kind(extensions, LedgerExtension)
     authenticators = _of_kind(extensions, BearerTokenAuth)
     _only_one(ledgers, "extensions")
-    pages = _of_kind(extensions, PagesExtension)
-    _only_one(pages, "extensions")
     probes = _of_kind(extensions, HealthCheck)
     _only_one(probes, "extensions")
     with part():
@@ -212,10 +221,8 @@ def parse(text: str, *, env: Mapping[str, str] | None = None) -> Config:
         raise NotedError
     receiver_id = _receiver(used)
     metrics = {name: exporters[name] for name in used["metrics"]}
-    forwarding: dict[str, dict[str, ForwardingExporter]] = {}
-    for signal in ("traces", "logs"):
-        with part():
-            forwarding[signal] = forwarded(service, signal, exporters, receivers[receiver_id])
+    forwarding = _sending(service, exporters, receivers[receiver_id])
+    announcing = _sending(service, exporters, receivers[receiver_id], verdicts=True)
     if unsound:
         raise NotedError
     check_security(
@@ -228,13 +235,14 @@ def parse(text: str, *, env: Mapping[str, str] | None = None) -> Config:
     return Config(
         receiver=receivers[receiver_id],
         authenticators=authenticators,
-        pages=next(iter(pages.values()), PagesExtension()),
+        pages=_pages(extensions),
         receiver_key=f"receivers.{receiver_id}",
         traces=bool(used["traces"]),
         logs=bool(used["logs"]),
         settings=settings,
         exporters=metrics,
         forwarding=forwarding,
+        announcing=announcing,
         ledger=ledger,
         memory=next((limiters[name] for name in used["limiters"]), None),
         memory_key=f"processors.{next(iter(used['limiters']), 'memory_limiter')}",
@@ -323,6 +331,29 @@ def _checked(ledgers: Mapping[str, LedgerExtension], settings: Settings) -> Ledg
     return LedgerExtension()
 
 
+def _sending(
+    service: Service,
+    exporters: Mapping[str, Exporter],
+    receiver: OtlpReceiver,
+    *,
+    verdicts: bool = False,
+) -> dict[str, dict[str, ForwardingExporter]]:
+    found: dict[str, dict[str, ForwardingExporter]] = {}
+    for signal in ("traces", "logs"):
+        with part():
+            found[signal] = forwarded(service, signal, exporters, receiver, verdicts=verdicts)
+    return found
+
+
+def _pages(extensions: Mapping[str, Any]) -> PagesExtension:
+    sections = _of_kind(extensions, PagesExtension)
+    _only_one(sections, "extensions")
+    for name, section in sections.items():
+        section.check(f"extensions.{name}")
+        return section
+    return PagesExtension()
+
+
 def _of_kind(components: Mapping[str, Any], kind: type[_SectionT]) -> dict[str, _SectionT]:
     return {name: each for name, each in components.items() if isinstance(each, kind)}
 
@@ -383,6 +414,8 @@ def _connect_one(
     if signal == "metrics":
         _check_metrics(pipeline, key, defined)
         used[signal].update(dict.fromkeys(pipeline.exporters))
+    elif _of_kind(defined["processors"], JudgingSection).keys() & set(pipeline.receivers):
+        _check_verdicts(pipeline, key, defined)
     else:
         _check_spans(pipeline, key, defined)
         used[signal].update(dict.fromkeys(pipeline.receivers))
@@ -401,6 +434,17 @@ def _check_spans(pipeline: Pipeline, key: str, defined: Mapping[str, Mapping[str
         raise ConfigurationError(f"{key}.processors", f"must name {wanted}")
     if pipeline.exporters:
         _names(pipeline.exporters, f"{key}.exporters", "exporters", defined["exporters"])
+
+
+def _check_verdicts(pipeline: Pipeline, key: str, defined: Mapping[str, Mapping[str, Any]]) -> None:
+    if set(pipeline.receivers) & set(defined["receivers"]):
+        problem = "name a receiver or the processor: what is forwarded has the verdicts with it"
+        raise ConfigurationError(f"{key}.receivers", problem)
+    judging = _of_kind(defined["processors"], JudgingSection)
+    _names(pipeline.receivers, f"{key}.receivers", "processors", judging)
+    if pipeline.processors:
+        raise ConfigurationError(f"{key}.processors", "verdicts are not processed; leave []")
+    _names(pipeline.exporters, f"{key}.exporters", "exporters", defined["exporters"])
 
 
 def _check_metrics(pipeline: Pipeline, key: str, defined: Mapping[str, Mapping[str, Any]]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import make_url
 
@@ -48,6 +48,15 @@ _COUNTERS: Final = {
 }
 
 
+class Forwarders(NamedTuple):
+    """What goes where; exporters that do both are the same."""
+
+    received: Forwarder
+    """For what senders sent."""
+    verdicts: Forwarder
+    """For what this process decided: has every exporter."""
+
+
 @asynccontextmanager
 async def forwarding(
     config: Config,
@@ -56,7 +65,7 @@ async def forwarding(
     *,
     failed: Callable[[], None],
     grace_s: Callable[[], float],
-) -> AsyncIterator[Forwarder]:
+) -> AsyncIterator[Forwarders]:
     """Forward while the block runs.
 
     Args:
@@ -69,10 +78,9 @@ async def forwarding(
     Raises:
         ConfigurationError: A queue cannot be opened, or a certificate not be read.
     """
-    signals = {Signal(signal): each for signal, each in config.forwarding.items()}
     made: dict[str, Exporter] = {}
     try:
-        for each in signals.values():
+        for each in config.sending.values():
             for name, section in each.items():
                 if name not in made:
                     made[name] = await _exporter(name, section, ledger_url, own)
@@ -80,14 +88,18 @@ async def forwarding(
         for exporter in made.values():
             await exporter.stop(0)
         raise
-    forwarder = Forwarder(
-        {signal: [made[name] for name in each] for signal, each in signals.items()}
-    )
-    forwarder.start(failed)
+
+    def to(exporters: Mapping[str, Iterable[str]]) -> Forwarder:
+        return Forwarder(
+            {Signal(signal): [made[name] for name in each] for signal, each in exporters.items()}
+        )
+
+    forwarders = Forwarders(to(config.forwarding), to(config.sending))
+    forwarders.verdicts.start(failed)
     try:
-        yield forwarder
+        yield forwarders
     finally:
-        await forwarder.stop(grace_s())
+        await forwarders.verdicts.stop(grace_s())
 
 
 async def _exporter(

@@ -23,9 +23,21 @@ _HERE: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::"})  # 
 
 
 def forwarded(
-    service: Service, signal: str, exporters: Mapping[str, Exporter], receiver: OtlpReceiver
+    service: Service,
+    signal: str,
+    exporters: Mapping[str, Exporter],
+    receiver: OtlpReceiver,
+    *,
+    verdicts: bool = False,
 ) -> dict[str, ForwardingExporter]:
     """Return the exporters of a signal's pipelines by id, checked.
+
+    Args:
+        service: Whose pipelines.
+        signal: ``traces`` or ``logs``.
+        exporters: Those that are defined, by id.
+        receiver: The one in use.
+        verdicts: Look at the pipelines that carry verdicts only, in place of those that forward.
 
     Raises:
         ConfigurationError: One cannot take the signal, would send it back to this processor, or
@@ -33,7 +45,8 @@ def forwarded(
     """
     found: dict[str, ForwardingExporter] = {}
     for name, pipeline in service.pipelines.items():
-        if name.split("/")[0] != signal:
+        # What is received is judged, so only verdicts pass no processor.
+        if name.split("/")[0] != signal or verdicts == bool(pipeline.processors):
             continue
         for index, exporter_id in enumerate(pipeline.exporters):
             exporter = exporters[exporter_id]

@@ -58,7 +58,7 @@ def _checks(loaded: Config, ledger_url: str | None) -> Iterator[Callable[[], obj
     before = left_out()
     yield partial(_check_ledger, url)
     placed = left_out() == before
-    queued = {name for each in loaded.forwarding.values() for name in each}
+    queued = {name for each in loaded.sending.values() for name in each}
     for name, exporter in _clients(loaded).items():
         yield partial(_check_client, exporter, f"exporters.{name}")
         if name in queued and (placed or exporter.sending_queue.storage is not None):
@@ -87,10 +87,10 @@ def _served(loaded: Config) -> Iterator[tuple[str, ServerTls]]:
 
 def _clients(loaded: Config) -> dict[str, ForwardingExporter]:
     """Return the exporters that send, by id."""
-    forwarding = [exporter for each in loaded.forwarding.values() for exporter in each.items()]
+    sending = [exporter for each in loaded.sending.values() for exporter in each.items()]
     return {
         name: exporter
-        for name, exporter in (*loaded.exporters.items(), *forwarding)
+        for name, exporter in (*loaded.exporters.items(), *sending)
         if isinstance(exporter, ForwardingExporter)
     }
 

@@ -37,6 +37,10 @@ from otel_turnavoid.vocabulary import (
 
 SAMPLED: Final = 1
 
+LENGTH_NS: Final = 1_000
+"""Length of a verdict's span: Jaeger takes a span of no length for a negative one and warns, and
+a microsecond is the least that it shows."""
+
 Value = str | int | tuple[str, ...]
 
 
@@ -147,7 +151,7 @@ def _span(verdict: Verdict, context: SpanContext) -> Span:
         name=VERDICT,
         kind=Span.SPAN_KIND_INTERNAL,
         start_time_unix_nano=verdict.decided_ns,
-        end_time_unix_nano=verdict.decided_ns,
+        end_time_unix_nano=verdict.decided_ns + LENGTH_NS,
         attributes=_key_values(attributes_of(verdict)),
         links=[
             *_links(pair.control, "control"),

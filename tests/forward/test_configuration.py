@@ -41,6 +41,54 @@ def test_exporters_of_a_pipeline_take_its_signal():
     assert list(config.exporters) == ["otlphttp"]
 
 
+def verdicts_alone(pipeline: str):
+    exporters = "exporters: {otlp/a: {endpoint: a:1}, otlp/b: {endpoint: b:1}, prometheus: }"
+    forwarded = "traces: {receivers: [otlp], processors: [turnavoid], exporters: [otlp/a]}"
+    pipelines = f"{{pipelines: {{{forwarded}, traces/verdicts: {pipeline}}}}}"
+    return parse(f"{exporters}\nservice: {pipelines}", env={})
+
+
+def test_exporters_of_a_pipeline_from_the_processor_take_verdicts_alone():
+    config = verdicts_alone("{receivers: [turnavoid], exporters: [otlp/a, otlp/b]}")
+
+    assert [list(each["traces"]) for each in (config.forwarding, config.announcing)] == [
+        ["otlp/a"],
+        ["otlp/a", "otlp/b"],
+    ]
+    assert list(config.sending["traces"]) == ["otlp/a", "otlp/b"]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "said"),
+    [
+        (
+            "{receivers: [otlp, turnavoid], processors: [turnavoid], exporters: [otlp/b]}",
+            (
+                "receivers: name a receiver or the processor: "
+                "what is forwarded has the verdicts with it"
+            ),
+        ),
+        (
+            "{receivers: [turnavoid], processors: [turnavoid], exporters: [otlp/b]}",
+            "processors: verdicts are not processed; leave []",
+        ),
+        (
+            "{receivers: [turnavoid]}",
+            "exporters: must name one of exporters; exporters defines otlp/a, otlp/b, prometheus",
+        ),
+        (
+            "{receivers: [turnavoid], exporters: [prometheus]}",
+            "exporters[0]: prometheus takes metrics only",
+        ),
+    ],
+)
+def test_a_pipeline_of_verdicts_that_cannot_be(pipeline, said):
+    with pytest.raises(ConfigurationError) as refused:
+        verdicts_alone(pipeline)
+
+    assert str(refused.value) == f"service.pipelines.traces/verdicts.{said}"
+
+
 def test_without_a_service_nothing_is_forwarded():
     config = parse("exporters: {otlp: {endpoint: a:4317}}", env={})
 

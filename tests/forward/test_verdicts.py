@@ -101,3 +101,33 @@ def test_what_was_decided_while_the_backend_was_dead_comes_when_it_is_back(
     grpc_backend.start()
 
     until(lambda: verdict_spans(grpc_backend))
+
+
+ALONE = """
+receivers:
+  otlp: {{protocols: {{http: {{endpoint: "127.0.0.1:0"}}}}}}
+processors: {{turnavoid: {{decision_wait: 1s, settle: 50ms}}}}
+exporters:
+  prometheus: {{endpoint: "127.0.0.1:0"}}
+  otlp/x: {{endpoint: "{endpoint}", tls: {{insecure: true}}}}
+service:
+  pipelines:
+    traces: {{receivers: [otlp], processors: [turnavoid]}}
+    logs: {{receivers: [otlp], processors: [turnavoid]}}
+    traces/verdicts: {{receivers: [turnavoid], exporters: [otlp/x]}}
+    logs/verdicts: {{receivers: [turnavoid], exporters: [otlp/x]}}
+    metrics: {{receivers: [turnavoid], exporters: [prometheus]}}
+"""
+"""Jaeger and the processor side by side: Jaeger has the spans, and wants the verdicts only."""
+
+
+def test_a_pipeline_from_the_processor_carries_verdicts_and_nothing_that_was_received(
+    grpc_backend, start, until
+) -> None:
+    processor = start(ALONE.format(endpoint=grpc_backend.endpoint))
+    send_pair(processor)
+    until(lambda: verdict_spans(grpc_backend) and verdict_records(grpc_backend))
+    processor.stop()
+
+    assert sorted(each.signal for each in grpc_backend.received) == [Signal.LOGS, Signal.TRACES]
+    assert len(verdict_spans(grpc_backend)) == len(verdict_records(grpc_backend)) == 1

@@ -49,13 +49,13 @@ def span_of(body: bytes) -> Span:
     return request.resource_spans[0].scope_spans[0].spans[0]
 
 
-def test_a_verdict_is_a_span_of_no_length_at_the_time_of_the_decision(verdicts) -> None:
+def test_a_verdict_is_a_span_of_a_microsecond_that_begins_with_the_decision(verdicts) -> None:
     span = span_of(verdict_spans([decided(verdicts)], RESOURCE, "ledger"))
 
     assert (span.name, span.start_time_unix_nano, span.end_time_unix_nano) == (
         "turnavoid.verdict",
         DECIDED_NS,
-        DECIDED_NS,
+        DECIDED_NS + 1000,
     )
 
 
