@@ -32,7 +32,8 @@ def command(config_path: Path | None, ledger_url: str | None) -> None:
     """Run the processor: OTLP in, verdicts and metrics out.
 
     Without a configuration it takes OTLP on localhost:4317 (gRPC) and localhost:4318 (HTTP),
-    keeps its ledger in turnavoid.db, and shows metrics at http://localhost:9464/metrics.
+    keeps its ledger in turnavoid.db, shows pages at http://localhost:4318/ and metrics at
+    http://localhost:9464/metrics.
     Where it listens stands on standard error. SIGTERM or SIGINT ends it: requests in flight are
     answered, what was accepted is committed, what is due is decided, and the exit code is 0. A
     second signal ends it at once; what was accepted is in the ledger even then.
@@ -81,6 +82,7 @@ def places(processor: Processor) -> dict[str, Any]:
     return {
         "grpc": processor.grpc_endpoint,
         "http": processor.http_endpoint,
+        "pages": processor.pages_url,
         "metrics": list(processor.metrics_endpoints),
         "health": processor.health_endpoint,
         "ledger": processor.ledger_name,
@@ -94,6 +96,8 @@ def listening(processor: Processor) -> list[str]:
         lines.append(f"OTLP/gRPC and LedgerService at {processor.grpc_endpoint}")
     if processor.http_endpoint:
         lines.append(f"OTLP/HTTP at {processor.http_endpoint}")
+    if processor.pages_url:
+        lines.append(f"pages at {processor.pages_url}")
     lines += [f"metrics at {url}" for url in processor.metrics_endpoints]
     if processor.health_endpoint:
         lines.append(f"health at {processor.health_endpoint}")

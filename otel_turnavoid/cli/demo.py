@@ -106,12 +106,17 @@ def _closing(stage: Stage, seconds: float) -> str:
         f"  {program} pairs {ledger} --null\n"
         f"  {program} runs {ledger}\n"
         f"  {program} report {ledger}\n"
+        f"  {program} demo --keep: the same in a browser\n"
         f"  {_short(stage.folder)}: configuration, shops and logs"
     )
 
 
 def _wait(stage: Stage, running: subprocess.Popen[bytes]) -> None:
-    click.echo(f"\nThe processor keeps running: {stage.metrics_url} (Ctrl-C ends it)")
+    click.echo(
+        f"\nThe processor keeps running (Ctrl-C ends it):\n\n"
+        f"  {stage.pages_url:<30} every pair, what was withheld, and why\n"
+        f"  {stage.metrics_url:<30} what Prometheus would scrape"
+    )
     try:
         running.wait()
     except KeyboardInterrupt:

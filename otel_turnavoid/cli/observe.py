@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import click
 
 from otel_turnavoid.errors import InputError
+from otel_turnavoid.vocabulary import Env
 
 if TYPE_CHECKING:
     from otel_turnavoid.observers import Snapshot
 
-URL_ENVIRONMENT: Final = "TURNAVOID_OBSERVE_URL"
+URL_ENVIRONMENT: Final = Env.OBSERVE_URL
 PROTOCOLS: Final = ("grpc", "http")
 TIMEOUT_S: Final = 10.0
 

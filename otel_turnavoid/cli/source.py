@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from otel_turnavoid.vocabulary import Env
+
 if TYPE_CHECKING:
     from otel_turnavoid.store import Ledger
 
-ENVIRONMENT: Final = "TURNAVOID_LEDGER"
+ENVIRONMENT: Final = Env.LEDGER
 
 ledger_option = click.option(
     "--ledger",

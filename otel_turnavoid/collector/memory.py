@@ -51,6 +51,7 @@ class MemoryLimiter(Section, frozen=True):
     limit_percentage: _Percentage | None = None
     """``limit_mib`` in percent of the memory of the container or machine."""
     spike_limit_percentage: _Percentage | None = None
+    """``spike_limit_mib`` in percent of that memory."""
 
     def limits(self, key: str, total: int | None = None) -> tuple[int, int]:
         """Return the soft and the hard limit in bytes.

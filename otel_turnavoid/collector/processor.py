@@ -12,7 +12,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -45,6 +45,7 @@ from otel_turnavoid.collector.web_server import WebServer
 from otel_turnavoid.collector.writer import Writer
 from otel_turnavoid.dialects import Reader
 from otel_turnavoid.errors import ConfigurationError, UsageError
+from otel_turnavoid.forward import Forwarder
 from otel_turnavoid.judge.settings import SECOND
 from otel_turnavoid.otlp import Limits
 from otel_turnavoid.pages import site
@@ -212,12 +213,12 @@ class Processor:
             if not isinstance(exporter, PrometheusExporter):
                 await parts.enter_async_context(exporters.pushing(exporter, f"exporters.{name}"))
 
-        forwarder = await parts.enter_async_context(
+        forwarders = await parts.enter_async_context(
             forwarding(config, self._ledger_url, own, failed=self._end, grace_s=self._grace_left_s)
         )
 
         announcer = Announcer(
-            ledger, tenure, forwarder, bell, reading, resource=exporters.identity
+            ledger, tenure, forwarders.verdicts, bell, reading, resource=exporters.identity
         )
         await announcer.begin()
         await parts.enter_async_context(self._working(announcer.run(), announcer.close))
@@ -260,12 +261,12 @@ class Processor:
                 at = Endpoint(exporter.endpoint.host, server.port)
                 self.metrics_endpoints += (f"{guard.scheme}://{at}/metrics",)
         reader, limits = Reader(config.settings), _limits(config.receiver)
-        intake = Intake(reader, writer, decoding, own, forwarder, limits=limits)
+        intake = Intake(reader, writer, decoding, own, forwarders.received, limits=limits)
         service = LedgerService(ledger, bell, reading, config.settings)
         budget = await self._receive(intake, service, decoding, protection, parts)
         readiness.started(
             lambda: _in(holding, tenure.renew),
-            pressed=budget.pressed,
+            others=lambda: _refusals(budget, forwarders.received),
             changed=self._say_serving,
         )
         await readiness.look()
@@ -413,6 +414,15 @@ class Processor:
 
 def _limits(receiver: OtlpReceiver) -> Limits:
     return Limits(items=receiver.max_request_items, attributes=receiver.max_item_attributes)
+
+
+def _refusals(budget: Budget, forwarder: Forwarder) -> Iterator[str]:
+    """Yield what keeps exports from being taken now, beside the ledger."""
+    if budget.pressed():
+        yield "memory is short"
+    for exporter in forwarder.exporters:
+        if not exporter.queue.has_room(1):
+            yield f"the queue of {exporter.name} is full"
 
 
 def ledger_bytes(url: str) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from otel_turnavoid.errors import LedgerError
@@ -38,7 +38,7 @@ class Readiness:
         """Why exports are not taken, as of the last look; nothing where they are."""
         self._clock = clock or asyncio.get_running_loop().time
         self._write: Callable[[], Awaitable[object]] | None = None
-        self._pressed: Callable[[], bool] = lambda: False
+        self._others: Callable[[], Iterable[str]] = tuple
         self._changed: Callable[[bool], Awaitable[None]] | None = None
         self._writing: asyncio.Future[object] | None = None
         self._looked_s = float("-inf")
@@ -53,18 +53,18 @@ class Readiness:
         self,
         write: Callable[[], Awaitable[object]],
         *,
-        pressed: Callable[[], bool] = lambda: False,
+        others: Callable[[], Iterable[str]] = tuple,
         changed: Callable[[bool], Awaitable[None]] | None = None,
     ) -> None:
         """Look from now on.
 
         Args:
             write: Writes something to the ledger; raises LedgerError.
-            pressed: Whether memory is short.
+            others: Returns what else keeps exports from being taken.
             changed: Told when the answer changes.
         """
         self._write = write
-        self._pressed = pressed
+        self._others = others
         self._changed = changed
 
     async def look(self) -> tuple[str, ...]:
@@ -89,12 +89,8 @@ class Readiness:
         self.reasons = (STOPPING,)
 
     async def _found(self) -> tuple[str, ...]:
-        found = []
-        if not await self._written():
-            found.append("the ledger cannot be written")
-        if self._pressed():
-            found.append("memory is short")
-        return tuple(found)
+        ledger = () if await self._written() else ("the ledger cannot be written",)
+        return (*ledger, *self._others())
 
     async def _written(self) -> bool:
         if self._write is None:

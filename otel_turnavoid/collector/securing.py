@@ -39,6 +39,7 @@ class ServerTls(Section, frozen=True):
     client_ca_file: _Filename | None = None
     """PEM: clients must show a certificate that one of these issued."""
     min_version: TlsVersion = TlsVersion.TLS_1_2
+    """The oldest version of TLS that is spoken."""
     reload_interval: Duration = Duration(60 * SECOND)
     """How often the files are read again; new connections then use what they hold."""
 
@@ -58,6 +59,7 @@ class TokenFile(Section, frozen=True):
     filename: _Filename
     """One token a line; several while they are being changed."""
     role: Role
+    """What the token allows."""
     subject: _Subject | None = None
     """A name for the log; the place in the configuration where left out."""
 
@@ -68,7 +70,9 @@ class BearerTokenAuth(Section, frozen=True):
     confidential: ClassVar[bool] = True
 
     tokens: tuple[TokenFile, ...]
+    """Who may come."""
     scheme: _Scheme = "Bearer"
+    """The word before the token."""
     reload_interval: Duration = Duration(10 * SECOND)
     """How often the files are read again."""
 

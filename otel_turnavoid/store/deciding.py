@@ -118,7 +118,7 @@ class Deciding:
             if not keys:
                 break
         if not final:
-            for outcome in Outcome:
+            for outcome in self._with_expired(settings, stamp):
                 yield from self._settle_expired(outcome, settings, stamp)
         if max_open_runs is not None:
             yield from self._settle_excess(max_open_runs, stamp)
@@ -182,6 +182,18 @@ class Deciding:
         return list(
             connection.scalars(found.order_by(columns.due_ns, columns.pair_key).limit(_KEYS))
         )
+
+    def _with_expired(self, settings: Settings, stamp: Stamp) -> list[Outcome]:
+        """Return the outcomes for which runs expired: nearly always none.
+
+        Looking does not wait for the turn to write, which exports need more.
+        """
+        with self._database.read() as connection:
+            return [
+                outcome
+                for outcome in Outcome
+                if _oldest_open(connection, outcome, 1, _expired(outcome, settings, stamp.at_ns))
+            ]
 
     def _settle_expired(self, outcome: Outcome, settings: Settings, stamp: Stamp) -> Iterator[Step]:
         """Give runs that nothing more will happen to their final outcome, oldest first."""

@@ -13,6 +13,7 @@ from otel_turnavoid.collector.components import (
     LogLevel,
     OtlpExporter,
     OtlpHttpExporter,
+    PagesExtension,
     PrometheusExporter,
 )
 from otel_turnavoid.collector.config import load, parse
@@ -395,6 +396,43 @@ class TestService:
 
         assert parse(text, env={}).ledger_url == "sqlite:///x.db"
 
+    def test_pages_are_on_and_know_no_jaeger_by_default(self):
+        assert parse("", env={}).pages == PagesExtension(enabled=True, jaeger_url=None, hosts=())
+
+    def test_every_key_of_pages_is_read(self):
+        text = (
+            "extensions: {pages: {enabled: false, jaeger_url: 'https://tracing.example/jaeger',"
+            " hosts: [desk, turnavoid.example.com]}}"
+        )
+
+        assert parse(text, env={}).pages == PagesExtension(
+            enabled=False,
+            jaeger_url="https://tracing.example/jaeger",
+            hosts=("desk", "turnavoid.example.com"),
+        )
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "javascript:alert(1)",
+            "http://me:secret@tracing.example",
+            "http://tracing.example/?a=b",
+            "http://a b",
+            "tracing.example",
+        ],
+    )
+    def test_what_jaeger_s_url_cannot_be(self, url):
+        assert problem(f"extensions: {{pages: {{jaeger_url: '{url}'}}}}") == (
+            "extensions.pages.jaeger_url: wants a URL such as http://localhost:16686,"
+            " without user, query or fragment"
+        )
+
+    @pytest.mark.parametrize("host", ["desk:4318", "*", "", "http://desk", "[::1]"])
+    def test_what_a_host_of_pages_cannot_be(self, host):
+        assert problem(f"extensions: {{pages: {{hosts: ['{host}']}}}}") == (
+            f"extensions.pages.hosts[0]: wants a host name without a port, got '{host}'"
+        )
+
     def test_a_ledger_has_limits(self):
         text = "extensions: {ledger: {lease: 10s, retention: 30d, max_open_runs: 5000}}"
         ledger = parse(text, env={}).ledger
@@ -537,10 +575,62 @@ class TestText:
             ("receivers: *a", "line 1, column 12: found undefined alias 'a'"),
             ("{? [a] : b}", "line 1, column 4: a key must be plain text"),
             ("a\x00b", "character 0 at position 1 is not allowed in YAML"),
+            ("a: !!bool on", "line 1, column 4: 'on' does not spell the bool that its tag says"),
+            ("a: !!int ''", "line 1, column 4: '' does not spell the int that its tag says"),
+            ("a: !!float ''", "line 1, column 4: '' does not spell the float that its tag says"),
+            (
+                "a: !!timestamp now",
+                (
+                    "line 1, column 4: could not determine a constructor for the tag "
+                    "'tag:yaml.org,2002:timestamp'"
+                ),
+            ),
+            (f"a: {'9' * 5000}", "line 1, column 4: a number of more than 100 digits"),
+            (r'a: "\ud800"', "line 1, column 4: half of a surrogate pair is no text"),
+            ("&a [*a]", "values nested deeper than 100, or within themselves"),
+            ("[" * 150 + "]" * 150, "values nested deeper than 100, or within themselves"),
+            ("[" * 5000, "values nested deeper than 100, or within themselves"),
         ],
     )
     def test_text_that_is_no_configuration(self, text, said):
         assert problem(text) == said
+
+    def test_a_name_that_breaks_the_line_is_shown_on_one(self):
+        known = "known: receivers, processors, exporters, extensions, service"
+
+        assert problem(r'"a\nb\e[31m": 1') == rf"a\nb\x1b[31m: unknown key; {known}"
+
+    def test_aliases_of_aliases_are_refused_before_they_fill_the_memory(self):
+        """Seven lines mean half a million values, thirty more than there are atoms."""
+        lines = ["a0: &a0 [x]"]
+        lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
+
+        assert problem("\n".join(lines)) == "more than 100000 values, aliases spelled out"
+
+    def test_merges_of_merges_are_merged_once(self):
+        lines = ["a0: &a0 {x: y}"]
+        lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 4)}]}}" for n in range(1, 30)]
+
+        assert problem("\n".join(lines)).startswith("a0: unknown key")
+
+    def test_what_was_merged_into_one_mapping_can_be_merged_into_another(self):
+        rules = "{a: &a {arm: control}, b: &b {<<: *a, arm: exact-reuse}, c: {<<: *b, variant: v}}"
+        settings = parse(f"processors: {{turnavoid: {{arms: {{x: {rules}}}}}}}", env={}).settings
+
+        assert settings.arms["x"] == {
+            "a": ArmRule(arm=Arm.CONTROL),
+            "b": ArmRule(arm=Arm.EXACT_REUSE),
+            "c": ArmRule(arm=Arm.EXACT_REUSE, variant="v"),
+        }
+
+    def test_a_number_with_a_leading_zero_is_decimal(self):
+        """In YAML 1.1 it was octal, and 08 no number at all."""
+        text = "receivers: {{otlp: {{protocols: {{http: {{max_request_body_size: {}}}}}}}}}"
+
+        for written, size in (("010", 10), ("08", 8), ("0o10", 8), ("0x10", 16)):
+            http = parse(text.format(written), env={}).receiver.protocols.http
+            assert http is not None
+            assert http.max_request_body_size == size
 
     def test_words_that_yaml_1_1_made_booleans_are_words(self):
         text = "processors: {turnavoid: {runs: {on: off, yes: no}}}"

@@ -96,3 +96,27 @@ def test_after_the_end_nothing_answers(ledger_url):
 
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{endpoint}/health")
+
+
+def test_a_full_queue_is_not_ready(ledger_url, run_request, until):
+    """Whoever sends to it would be told to come back."""
+    config = CONFIG.replace(
+        'prometheus: {endpoint: "localhost:0"}',
+        'otlphttp/dead: {endpoint: "http://localhost:9", sending_queue: {queue_size: 1}}',
+    )
+    service = """
+service:
+  extensions: [health_check]
+  pipelines:
+    traces: {receivers: [otlp], processors: [turnavoid], exporters: [otlphttp/dead]}
+"""
+    with Processor(parse(config + service, env={}), ledger_url=ledger_url) as running:
+        answer = httpx.post(
+            f"{running.http_endpoint}/v1/traces",
+            content=run_request("r").SerializeToString(),
+            headers={"content-type": "application/x-protobuf"},
+        )
+        until(lambda: ask(running, "/ready")[0] == 503)
+
+        assert answer.status_code == 200
+        assert ask(running, "/ready")[2] == ["the queue of otlphttp/dead is full"]

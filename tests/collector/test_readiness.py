@@ -56,7 +56,7 @@ def test_it_is_ready_where_the_ledger_can_be_written(clock):
 def test_it_says_why_it_is_not(clock):
     async def looked():
         readiness = Readiness(clock)
-        readiness.started(Ledger(works=False).write, pressed=lambda: True)
+        readiness.started(Ledger(works=False).write, others=lambda: ["memory is short"])
         return await readiness.look()
 
     assert asyncio.run(looked()) == ("the ledger cannot be written", "memory is short")
