@@ -18,6 +18,19 @@ _BUSY_SECONDS: Final = 8.0
 """How long one process waits for another to finish its transaction: less than the ten seconds
 after which senders of telemetry give up by default, so that they hear why."""
 
+_PLANNING: Final = {
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "max_parallel_workers_per_gather": "0",
+}
+"""Settings of every connection to a server. Our queries look up by key; without statistics, as in
+a new ledger, the planner would rather read whole tables, which grow for ever."""
+
+_LASTING: Final = "readonly", "disk I/O", "unable to open"
+"""Troubles of a SQLite file that a connection keeps after they are over: one that was opened
+while the file could not be written never will write."""
+
 _FIRST_PAGE: Final = 4096
 """Bytes of a SQLite file without tables."""
 
@@ -155,7 +168,10 @@ class Database:
         try:
             yield
         except SQLAlchemyError as error:
-            raise LedgerError(f"{self.name}: {_short(error)}") from error
+            said = _short(error)
+            if self.sqlite and any(trouble in said for trouble in _LASTING):
+                self._engine.dispose()
+            raise LedgerError(f"{self.name}: {said}") from error
 
     def close(self) -> None:
         """Close every connection; safe twice."""
@@ -283,6 +299,8 @@ def _connect_to_server(url: URL) -> Engine:
             "SELECT set_config('synchronous_commit', 'on', false)"
             " WHERE current_setting('synchronous_commit') = 'off'"
         )
+        for name, value in _PLANNING.items():
+            connection.execute(f"SELECT set_config('{name}', '{value}', false)")
         connection.commit()
 
     return engine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, or_, select, update
@@ -111,14 +112,10 @@ def mark_contradicted(
     """Mark the verdicts that would be others today; they stay as they are."""
     columns = schema.decisions.c
     decided: dict[int, PairDecided] = {}
-    for chunk in chunks(made):
-        about = or_(columns.first_run.in_(chunk), columns.second_run.in_(chunk))
-        found = connection.execute(
-            select(columns.id, columns.body).where(
-                columns.kind == "pair", columns.contradicted_ns.is_(None), about
-            )
-        )
-        for row in found:
+    standing = (columns.kind == "pair") & columns.contradicted_ns.is_(None)
+    for column, chunk in product((columns.first_run, columns.second_run), chunks(made)):
+        about = standing & column.in_(chunk)
+        for row in connection.execute(select(columns.id, columns.body).where(about)):
             stored = verdict.decode(row.body)
             if isinstance(stored, PairDecided):
                 decided[row.id] = stored

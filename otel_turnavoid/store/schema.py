@@ -28,6 +28,11 @@ metadata = MetaData()
 _Id = BigInteger().with_variant(Integer, "sqlite")
 
 
+def _text(length: int | None = None) -> String:
+    """Return a type of text that sorts by its bytes, whatever a server's locale is."""
+    return String(length).with_variant(String(length, collation="C"), "postgresql")
+
+
 def _where(condition: str) -> dict[str, Any]:
     """Return the options of an index on part of a table."""
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
@@ -47,8 +52,8 @@ shares = Table(
     "turnavoid_shares",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("holder", String),
-    Column("place", String),
+    Column("holder", _text()),
+    Column("place", _text()),
     Column("working", Boolean, nullable=False),
     Column("until_ns", BigInteger, nullable=False),
 )
@@ -64,7 +69,7 @@ totals = Table(
     Column("share", Integer, primary_key=True, autoincrement=False),
     Column("decision", BigInteger, nullable=False),
     Column("contradiction", Integer, nullable=False),
-    Column("form", String, nullable=False),
+    Column("form", _text(), nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
 """What a share of the journal folds to up to some decision and contradiction, so that a start
@@ -82,18 +87,18 @@ migrations = Table(
     "turnavoid_migrations",
     metadata,
     Column("version", Integer, primary_key=True, autoincrement=False),
-    Column("name", String, nullable=False),
+    Column("name", _text(), nullable=False),
 )
 """Which migrations were applied; each is recorded in the transaction that applied it."""
 
 spans = Table(
     "turnavoid_spans",
     metadata,
-    Column("trace_id", String(32), primary_key=True),
-    Column("span_id", String(16), primary_key=True),
+    Column("trace_id", _text(32), primary_key=True),
+    Column("span_id", _text(16), primary_key=True),
     Column("content", LargeBinary(16), primary_key=True),
-    Column("parent_id", String(16)),
-    Column("run_id", String),
+    Column("parent_id", _text(16)),
+    Column("run_id", _text()),
     Column("body", LargeBinary, nullable=False),
     Index("turnavoid_spans_run", "run_id", **_where("run_id IS NOT NULL")),
     Index("turnavoid_spans_unclaimed", "trace_id", **_where("run_id IS NULL")),
@@ -107,12 +112,12 @@ takes almost twice as long.
 twins = Table(
     "turnavoid_twins",
     metadata,
-    Column("identity", String, primary_key=True),
+    Column("identity", _text(), primary_key=True),
     Column("start_ns", BigInteger, primary_key=True, autoincrement=False),
-    Column("trace_id", String(32), primary_key=True),
-    Column("span_id", String(16), primary_key=True),
+    Column("trace_id", _text(32), primary_key=True),
+    Column("span_id", _text(16), primary_key=True),
     Column("end_ns", BigInteger, nullable=False),
-    Column("scope", String, nullable=False),
+    Column("scope", _text(), nullable=False),
     sqlite_with_rowid=False,
 )
 """By what copies of a call can be found in other traces (``judge.twins``); times as sent."""
@@ -120,8 +125,8 @@ twins = Table(
 observations = Table(
     "turnavoid_observations",
     metadata,
-    Column("run_id", String, primary_key=True),
-    Column("observer", String, primary_key=True),
+    Column("run_id", _text(), primary_key=True),
+    Column("observer", _text(), primary_key=True),
     Column("content", LargeBinary(16), primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
@@ -130,8 +135,8 @@ observations = Table(
 pending = Table(
     "turnavoid_pending",
     metadata,
-    Column("kind", String(5), primary_key=True),
-    Column("id", String, primary_key=True),
+    Column("kind", _text(5), primary_key=True),
+    Column("id", _text(), primary_key=True),
     Column("arrived_ns", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -140,15 +145,15 @@ pending = Table(
 runs = Table(
     "turnavoid_runs",
     metadata,
-    Column("run_id", String, primary_key=True),
-    Column("trace_id", String(32)),
-    Column("pair_key", String),
-    Column("arm", String),
-    Column("variant", String),
+    Column("run_id", _text(), primary_key=True),
+    Column("trace_id", _text(32)),
+    Column("pair_key", _text()),
+    Column("arm", _text()),
+    Column("variant", _text()),
     Column("start_ns", BigInteger, nullable=False),
     Column("arrived_ns", BigInteger, nullable=False),
     Column("ended_ns", BigInteger),
-    Column("outcome", String, nullable=False),
+    Column("outcome", _text(), nullable=False),
     Column("settled", Boolean, nullable=False),
     Column("body", LargeBinary, nullable=False),
     Index("turnavoid_runs_key", "pair_key"),
@@ -166,7 +171,7 @@ the processor's clock. ``settled``: the outcome is final.
 keys = Table(
     "turnavoid_keys",
     metadata,
-    Column("pair_key", String, primary_key=True),
+    Column("pair_key", _text(), primary_key=True),
     Column("due_ns", BigInteger),
     Index("turnavoid_keys_due", "due_ns"),
 )
@@ -176,11 +181,11 @@ decisions = Table(
     "turnavoid_decisions",
     metadata,
     Column("id", _Id, primary_key=True, autoincrement=True),
-    Column("reference", String, nullable=False, unique=True),
-    Column("kind", String(4), nullable=False),
-    Column("pair_key", String),
-    Column("first_run", String, nullable=False),
-    Column("second_run", String),
+    Column("reference", _text(), nullable=False, unique=True),
+    Column("kind", _text(4), nullable=False),
+    Column("pair_key", _text()),
+    Column("first_run", _text(), nullable=False),
+    Column("second_run", _text()),
     Column("decided_ns", BigInteger, nullable=False),
     Column("contradicted_ns", BigInteger),
     Column("contradiction", Integer),

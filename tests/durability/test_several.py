@@ -110,15 +110,15 @@ def test_one_of_several_is_killed_and_the_others_go_on(
     everybodys = set.union(*shares.values())
     until(lambda: set.union(*(instances(scraped(life.metrics)) for life in rest)) == everybodys)
     assert time.monotonic() - killed_at >= LEASE_S
-    at_rest(scene.url, rest)
+    until(lambda: at_rest(scene.url, rest))
     assert sorted(decided_pairs(scene.url)) == sorted(f"k{task}" for task in range(TASKS))
 
     again = scene.start()
     again.up()
     # It takes the share back that nobody works for, when its keeper has stopped showing it.
     until(lambda: instances(scraped(again.metrics)) == shares[victim.pid])
-    at_rest(scene.url, [again, *rest])
-    assert {len(instances(scraped(life.metrics))) for life in [again, *rest]} == {1}
+    until(lambda: at_rest(scene.url, [again, *rest]))
+    until(lambda: {len(instances(scraped(life.metrics))) for life in [again, *rest]} == {1})
 
     for life in [again, *rest]:
         life.end()
@@ -134,12 +134,12 @@ def deciding(url: str) -> set[str]:
     }
 
 
-def at_rest(url: str, lives: list[Any]) -> None:
-    """Check that the sums are the ledger, and that no share is shown by two."""
+def at_rest(url: str, lives: list[Any]) -> bool:
+    """Whether the sums are the ledger; no share may be shown by two, whenever one looks."""
     shown = [scraped(life.metrics) for life in lives]
     seen = [instance for figures in shown for instance in instances(figures)]
     assert len(seen) == len(set(seen))
-    assert summed(shown) == pytest.approx(whole_ledger(url))
+    return summed(shown) == pytest.approx(whole_ledger(url))
 
 
 def test_no_series_ever_falls_while_processors_come_and_go(
@@ -172,12 +172,7 @@ def test_no_series_ever_falls_while_processors_come_and_go(
         look(lives)
     load.finish(*addresses)
     until(lambda: len(decided_pairs(scene.url)) == TASKS)
-    until(
-        lambda: (
-            (look(lives), summed([scraped(life.metrics) for life in lives]))[1]
-            == pytest.approx(whole_ledger(scene.url))
-        )
-    )
+    until(lambda: (look(lives), at_rest(scene.url, lives))[1])
     # Who starts takes over what was left: there are no more shares than there were processors.
     assert len({dict(labels)[INSTANCE] for _, labels in highest}) == len(lives)
     for life in lives:

@@ -201,6 +201,22 @@ def test_a_ledger_that_becomes_read_only(
         refused_and_recovered(one, immutable, until, url)
 
 
+def test_a_connection_made_while_the_file_was_read_only_is_not_used_again(tmp_path: Path) -> None:
+    """It would never write, however long the trouble is over."""
+    file = tmp_path / "ledger.db"
+    with Ledger.open(f"sqlite:///{file}") as ledger:
+        ledger._database.close()  # so that the next connection is a new one
+        if shutil.which("chattr") is None or _run("chattr", "+i", file):
+            pytest.skip("this file system or user cannot make a file immutable")
+        try:
+            with pytest.raises(TurnAvoidError, match="readonly"):
+                ledger.hold("me", lease_ns=1)
+        finally:
+            assert _run("chattr", "-i", file) == 0
+
+        assert [holding.share for holding in ledger.hold("me", lease_ns=1)] == [1]
+
+
 @pytest.mark.usefixtures("impatient")
 def test_a_locked_ledger(either_url: str, until: Callable[[Callable[[], Any]], Any]) -> None:
     with running(either_url) as one:

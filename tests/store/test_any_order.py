@@ -6,10 +6,11 @@ import random
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from otel_turnavoid.dialects import Reader
@@ -180,22 +181,26 @@ class in_a_new_ledger:  # noqa: N801 - reads as what it is
 
 def piecemeal(found: Sequence[Piece], rng: random.Random) -> Outcome:
     """Deliver in any order and grouping, some more than once, with restarts in between."""
+    with in_a_new_ledger() as url:
+        return piecemeal_into(url, found, rng)
+
+
+def piecemeal_into(url: str, found: Sequence[Piece], rng: random.Random) -> Outcome:
     delivered = [piece for piece in found for _ in range(rng.choice([1, 1, 2]))]
     rng.shuffle(delivered)
     cuts = sorted(rng.choices(range(len(delivered) + 1), k=rng.randint(0, 6)))
     moments = sorted(rng.choices(range(SETTLE_NS), k=len(cuts) + 1))
-    with in_a_new_ledger() as url:
-        ledger = Ledger.open(url)
-        for start, end, moment in zip([0, *cuts], [*cuts, None], moments, strict=True):
-            add(ledger, delivered[start:end], NOW_NS + moment)
-            if rng.random() < 0.5:
-                assert ledger.decide(SETTINGS, now_ns=NOW_NS + moment) == []
-            if rng.random() < 0.3:
-                ledger.close()
-                ledger = Ledger.open(url)
-        outcome = concluded(ledger)
-        ledger.close()
-        return outcome
+    ledger = Ledger.open(url)
+    for start, end, moment in zip([0, *cuts], [*cuts, None], moments, strict=True):
+        add(ledger, delivered[start:end], NOW_NS + moment)
+        if rng.random() < 0.5:
+            assert ledger.decide(SETTINGS, now_ns=NOW_NS + moment) == []
+        if rng.random() < 0.3:
+            ledger.close()
+            ledger = Ledger.open(url)
+    outcome = concluded(ledger)
+    ledger.close()
+    return outcome
 
 
 @settings(max_examples=settings().max_examples // 4, deadline=None)
@@ -208,6 +213,27 @@ def test_order_batching_duplication_and_restarts_change_no_byte(
         return
 
     assert piecemeal(found, rng) == at_once(found)
+
+
+@pytest.mark.postgresql
+@settings(
+    max_examples=settings().max_examples // 10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    made_up=st.lists(made_up_runs, min_size=1, max_size=6),
+    rng=st.randoms(use_true_random=False),
+)
+def test_both_databases_give_the_same_bytes(
+    made_up: list[MadeUpRun], rng: random.Random, cluster: Any, postgresql_url: str
+) -> None:
+    found = pieces(made_up)
+    if not found:
+        return
+    cluster.empty()
+
+    assert piecemeal_into(postgresql_url, found, rng) == at_once(found)
 
 
 def test_the_made_up_runs_do_earn_credit() -> None:

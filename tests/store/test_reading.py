@@ -96,3 +96,18 @@ def test_where_runs_stand_is_counted_by_their_names_and_by_their_traces(ledger: 
     }
     assert ledger.outcomes(["other"], line.run.trace_ids) == {Outcome.UNPAIRED: 1}
     assert ledger.outcomes([], []) == {}
+
+
+def test_the_latest_pairs_come_last_first_in_either_database(bench, run, seen) -> None:
+    for number in range(3):
+        pair = (f"c{number}", "control"), (f"k{number}", "fused-batch")
+        batches = [run(run_id, arm, task=number) for run_id, arm in pair]
+        bench.add(*batches, *(seen(run_id) for run_id, _ in pair), at=number)
+        bench.decide(number + 0.5, final=True)
+
+    every = bench.ledger.latest_pairs(most=10)
+    assert [record.decision.candidate.run_id for record in every] == ["k2", "k1", "k0"]
+    assert bench.ledger.latest_pairs(most=2) == every[:2]
+    assert bench.ledger.latest_pairs(every[0].number, most=1) == every[1:2]
+    assert bench.ledger.latest_pairs(2**70, most=10) == every
+    assert bench.ledger.latest_pairs(every[-1].number, most=10) == []
