@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test peers test-peers lint types audit docs dashboards proto bench fmt clean
+.PHONY: help demo test peers test-peers lint types audit docs dashboards proto bench fuzz fmt clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -52,8 +52,14 @@ proto: $(VENV)/.installed-dev ## generate otel_turnavoid/_proto from proto/
 bench: $(VENV)/.installed-dev ## measure; see benchmarks/README.md
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
+FUZZ ?=
+FUZZ_SECONDS ?= 60
+fuzz: $(VENV)/.installed-dev ## fuzz every target for a minute, or FUZZ=TARGET for FUZZ_SECONDS
+	@$(PIP) -e '.[dev,fuzz]'
+	@$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS) $(FUZZ)
+
 clean: ## remove the environment and everything generated that is not committed
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .peers .fuzz test-artifacts build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment with the tools serves for everything else too.

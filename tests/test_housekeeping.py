@@ -34,16 +34,21 @@ ROOMS = {
     "otlp": GROUND | {"judge", "dialects", "conversations", "_proto"},
     "store": GROUND | {"judge"},
     "publish": GROUND | {"judge", "ledger", "store", "_proto"},
-    "collector": GROUND | {"judge", "ledger", "dialects", "otlp", "store", "publish", "_proto"},
+    "forward": GROUND,
+    "pages": GROUND | {"judge", "store", "publish"},
+    "collector": GROUND
+    | {"judge", "ledger", "dialects", "otlp", "store", "publish", "pages", "forward", "_proto"},
     "exporter": GROUND
     | {"judge", "ledger", "dialects", "otlp", "store", "publish", "collector", "_proto"},
     "instrument": GROUND | {"judge", "dialects"},
     "observers": GROUND | {"instrument"},
+    "dashboards": set(),
     "testing": GROUND | {"judge", "instrument", "observers"},
+    "loadgen": GROUND | {"forward", "testing"},
     "demo": GROUND | {"judge", "ledger", "store", "publish", "instrument", "observers"},
     "cli": GROUND
     | {"judge", "ledger", "dialects", "otlp", "store", "publish", "collector"}
-    | {"instrument", "observers", "demo"},
+    | {"instrument", "observers", "dashboards", "loadgen", "demo"},
 }
 """Room -> rooms below it, which it may import."""
 
@@ -281,7 +286,7 @@ def test_help_comes_without_importing_what_it_does_not_need() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["explain", "ingest", "observe", "pairs", "replay", "report", "runs"]
+    "command", ["dashboards", "explain", "ingest", "observe", "pairs", "replay", "report", "runs"]
 )
 def test_offline_commands_import_no_server_and_no_sdk(command: str) -> None:
     code = (

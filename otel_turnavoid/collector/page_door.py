@@ -28,7 +28,8 @@ from otel_turnavoid.pages.site import refused_page
 _ASKING: Final = frozenset({"GET", "HEAD"})
 _AUTHORIZATION: Final = b"authorization"
 _BASIC: Final = b"basic "
-_CHALLENGE: Final = (b"www-authenticate", b'Basic realm="turnavoid", charset="UTF-8"')
+_REALM: Final = 'realm="turnavoid"'
+_CHALLENGE: Final = f'Basic {_REALM}, charset="UTF-8"'
 _UNAUTHENTICATED: Final = 401
 _FORBIDDEN: Final = 403
 _MISDIRECTED: Final = 421
@@ -142,6 +143,10 @@ def _with_passwords(site: _App, scheme: str) -> _App:
 
     async def asked(scope: Any, receive: Any, send: Any) -> None:
         given = scope["headers"]
+        if all(name != _AUTHORIZATION for name, _ in given):
+            # How every browser begins: no attempt that anybody should be told of.
+            await _first_asked(scheme)(scope, receive, send)
+            return
         headers = [
             (name, _as_token(value, scheme) if name == _AUTHORIZATION else value)
             for name, value in given
@@ -155,6 +160,13 @@ def _with_passwords(site: _App, scheme: str) -> _App:
         await site({**scope, "headers": headers}, receive, answer)
 
     return asked
+
+
+def _first_asked(scheme: str) -> Response:
+    wanted = _refused_with_passwords(Refused(Trouble.UNAUTHENTICATED, ""), {})
+    for challenge in (_CHALLENGE, f"{scheme} {_REALM}"):
+        wanted.headers.append("www-authenticate", challenge)
+    return wanted
 
 
 def _as_token(value: bytes, scheme: str) -> bytes:
@@ -173,5 +185,5 @@ def _asking_again(message: Any, *, by_password: bool) -> Any:
     status = message["status"]
     if status != _UNAUTHENTICATED and not (by_password and status == _FORBIDDEN):
         return message
-    headers = [_CHALLENGE, *message["headers"]]
+    headers = [(b"www-authenticate", _CHALLENGE.encode()), *message["headers"]]
     return {**message, "status": _UNAUTHENTICATED, "headers": headers}

@@ -112,6 +112,11 @@ class Stage(NamedTuple):
         """Where Prometheus would scrape."""
         return f"http://localhost:{self.ports.prometheus}/metrics"
 
+    @property
+    def pages_url(self) -> str:
+        """Where a browser shows what was withheld, and why."""
+        return f"http://localhost:{self.ports.http}/"
+
     def log(self, name: str) -> Path:
         """Return the log of a process."""
         return self.folder / f"{name}.log"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otel_turnavoid.judge.judging import judge
+from otel_turnavoid.judge.judging import counted_otherwise, judge
 from otel_turnavoid.judge.observing import independent
 from otel_turnavoid.judge.run import Run
 from otel_turnavoid.judge.settings import Settings
@@ -18,6 +18,7 @@ from otel_turnavoid.publish.explanation import (
 from otel_turnavoid.store.reading import Record
 from otel_turnavoid.vocabulary import (
     Evidence,
+    InvokeState,
     Lifecycle,
     WithheldCause,
 )
@@ -117,14 +118,15 @@ def _found(cause: WithheldCause, pair: PairDecided) -> list[str]:
     if cause is WithheldCause.LIFECYCLE_NOT_REALIZED:
         return [f"the candidate's lifecycle is {candidate.lifecycle}"]
     if cause is WithheldCause.RUN_NOT_COMPLETED:
-        return [f"the {side} ended as {run.state}" for side, run in sides if cause in run.causes]
+        return [f"the {side} {_ended(run)}" for side, run in sides if cause in run.causes]
     if cause is WithheldCause.EFFECTS_UNOBSERVED:
         return [
             f"no observation of the {side} counts" for side, run in sides if not run.observations
         ]
     if cause is WithheldCause.OBSERVER_MISMATCH:
+        by_name = set(_names(control)) & set(_names(candidate))
         return [
-            f"the {side} was observed by {', '.join(one.observer for one in run.observations)}"
+            f"the {side} was observed by {', '.join(_observers(run, by_name))}"
             for side, run in sides
         ]
     if cause is WithheldCause.OBSERVER_NOT_INDEPENDENT:
@@ -147,10 +149,26 @@ def _found(cause: WithheldCause, pair: PairDecided) -> list[str]:
         return [f"the {side} used {', '.join(run.models)}" for side, run in sides]
     if cause is WithheldCause.INSTRUMENTATION_MISMATCH:
         return [f"the {side} has spans of {', '.join(run.scopes)}" for side, run in sides]
+    return [*_counted_otherwise(cause, pair), *_problems(cause, pair)]
+
+
+def _counted_otherwise(cause: WithheldCause, pair: PairDecided) -> list[str]:
+    """Return why turns of two runs cannot be compared that each alone would be believed."""
+    control, candidate = pair.control, pair.candidate
+    if cause is not WithheldCause.COMPLETENESS_UNPROVEN:
+        return []
+    if not counted_otherwise(control, candidate):
+        return []
+    shown, said = ("control", "candidate") if control.llm_calls else ("candidate", "control")
+    return [f"calls show the turns of the {shown}, and only its own word those of the {said}"]
+
+
+def _problems(cause: WithheldCause, pair: PairDecided) -> list[str]:
+    """Return what either run by itself gives cause for."""
     return [
         # A run's problems are not sorted by cause; with one cause they are all about that one.
         f"in the {side}: {problem}"
-        for side, run in sides
+        for side, run in (("control", pair.control), ("candidate", pair.candidate))
         if cause in run.causes
         for problem in (run.problems if len(run.causes) == 1 else ("its part below says where",))
     ]
@@ -177,7 +195,7 @@ def _for_credit(pair: PairDecided) -> tuple[str, ...]:
 def _at_its_word(control: Run, candidate: Run) -> tuple[str, ...]:
     """Return what a reader should look at: work that only the candidate says was no turn."""
     before, after = _beside_turns(control), _beside_turns(candidate)
-    if before is None or after is None or after <= before:
+    if before is None or after is None or after <= 0:
         return ()
     said = (
         f"the candidate made {_count(after, 'model call')} that added no turn, the control"
@@ -191,6 +209,27 @@ def _beside_turns(run: Run) -> int | None:
     if run.llm_calls is None or run.model_turns is None:
         return None
     return run.llm_calls - run.model_turns
+
+
+def _ended(run: Run) -> str:
+    """Return how a run ended that did not complete, or of which a part did not."""
+    if run.state is InvokeState.COMPLETED:
+        return "went on after a part of it had failed or was aborted"
+    return f"ended as {run.state}"
+
+
+def _names(run: Run) -> list[str]:
+    return [seen.observer for seen in run.observations]
+
+
+def _observers(run: Run, common: set[str]) -> list[str]:
+    """Return who observed a run; where one id stands for two, as which process."""
+    return [
+        f"{seen.observer} as {process_name(seen.service or '', seen.instance or '')}"
+        if seen.observer in common
+        else seen.observer
+        for seen in run.observations
+    ]
 
 
 def process_name(service: str, instance: str) -> str:

@@ -18,6 +18,7 @@ from otel_turnavoid.publish.explained_run import explain_run
 from otel_turnavoid.publish.explanation import Explanation, RunExplained
 from otel_turnavoid.store import Ledger
 from otel_turnavoid.store.reading import Record
+from otel_turnavoid.vocabulary import Outcome
 
 _NEAR: Final = 5
 _LONGEST: Final = 512
@@ -124,12 +125,14 @@ def _known(ledger: Ledger, run_id: str, settings: Settings) -> _Known | None:
         else assemble(run_id, material.facts, material.observations, settings, material.across)
     )
     records = ledger.records_about(run_id)
+    # Peers say why a run was compared with none; looking for them reads every run's key.
+    alone = line is None or line.outcome is Outcome.UNPAIRED
     explained = explain_run(
         run,
         material,
         outcome=line.outcome if line is not None else None,
         records=records,
-        peers=ledger.runs_with_digest(run.key.digest) if run.key is not None else (),
+        peers=ledger.runs_with_digest(run.key.digest) if run.key is not None and alone else (),
         settings=settings,
     )
     return _Known(run, explained, records)
@@ -196,14 +199,19 @@ def _splits(name: str) -> Iterator[tuple[str, str]]:
             yield control, candidate
 
 
+def near_run_ids(ledger: Ledger, name: str) -> list[str]:
+    """Return the ids of some runs that may be meant by a name that none has."""
+    run_ids = ledger.some_run_ids()
+    wanted = name.lower()
+    holding = [each for each in run_ids if len(wanted) > 1 and wanted in each.lower()]
+    return list(dict.fromkeys((*holding, *get_close_matches(name, run_ids, n=_NEAR))))[:_NEAR]
+
+
 def _unknown(ledger: Ledger, name: str) -> str:
     observed = len(ledger.material(name).observations)
     if observed:
         times = "an observation names" if observed == 1 else f"{observed} observations name"
         return f"no span of a run {name!r} has arrived yet, but {times} it"
-    run_ids = ledger.some_run_ids()
-    wanted = name.lower()
-    holding = [each for each in run_ids if len(wanted) > 1 and wanted in each.lower()]
-    near = list(dict.fromkeys((*holding, *get_close_matches(name, run_ids, n=_NEAR))))[:_NEAR]
+    near = near_run_ids(ledger, name)
     hint = f"; near: {', '.join(map(repr, near))}" if near else ""
     return f"no run, trace, pair or verdict {name!r} in {ledger.name}{hint}"

@@ -7,6 +7,8 @@ from html import escape
 from typing import Final, Union
 
 _VOID: Final = frozenset({"circle", "input", "line", "link", "meta", "rect"})
+_UNCLOSED: Final = frozenset({"input", "link", "meta"})
+"""Those of HTML; the others are of SVG."""
 _BLOCKS: Final = frozenset(
     {"body", "dd", "dl", "dt", "figcaption", "figure", "footer", "h1", "h2", "h3", "h4", "head"}
     | {"header", "html", "li", "main", "meta", "nav", "ol", "p", "section", "style", "table"}
@@ -39,7 +41,7 @@ def element(name: str, /, *children: Child, **attributes: str | float | None) ->
         if value is not None
     )
     if name in _VOID:
-        return Html(f"<{name}{stated}>" if name in ("input", "link", "meta") else f"<{name}{stated}/>")
+        return Html(f"<{name}{stated}>" if name in _UNCLOSED else f"<{name}{stated}/>")
     end = "\n" if name in _BLOCKS else ""
     return Html(f"<{name}{stated}>{joined(children)}</{name}>{end}")
 

@@ -174,7 +174,7 @@ def effects_table(effects: EffectsCompared) -> Html:
             "tr",
             element("th", clean(label), scope="row"),
             element("td", "seen" if label in control else "-"),
-            element("td", side := _side(label in control, label in candidate), class_=side),
+            _cell(_side(label in control, label in candidate)),
         )
         for label in labels
     )
@@ -208,6 +208,10 @@ def turns_strip(turns: int, kind: str) -> Html:
         f" {of(turns, 'turn')}",
         class_="strip",
     )
+
+
+def _cell(side: str) -> Html:
+    return element("td", side, class_=side if side in ("missing", "added") else None)
 
 
 def _side(in_control: bool, in_candidate: bool) -> str:  # noqa: FBT001 - two of a kind, in order

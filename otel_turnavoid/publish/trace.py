@@ -36,6 +36,8 @@ from otel_turnavoid.vocabulary import (
     WithheldCause,
 )
 
+_LARGEST: Final = 2**63 - 1
+"""The largest whole number of v1."""
 DEFAULT_TRACE: Final = "default"
 """``trace_id`` of pairs without an experiment."""
 
@@ -305,7 +307,8 @@ def _retained(run: Run) -> RetainedTurnReduction | None:
     retained = run.retained
     if retained is None:
         return None
-    tokens, latency_ms = max(retained.tokens, 0), _amount(retained.latency_ms)
+    tokens = min(max(retained.tokens, 0), _LARGEST)
+    latency_ms = _amount(retained.latency_ms)
     if not tokens and not latency_ms:
         return None
     return RetainedTurnReduction(tokens=tokens, latency_ms=latency_ms)

@@ -204,16 +204,20 @@ def test_keep_leaves_the_processor_running_until_it_is_interrupted(tmp_path: Pat
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     ) as process:
         assert process.stdout is not None
-        url = ""
+        urls: list[str] = []
         for line in process.stdout:
-            if found := re.search(r"keeps running: (\S+)", line):
-                url = found.group(1)
+            urls += re.findall(r"^  (http\S+)", line)
+            if len(urls) == len(("pages", "metrics")):
                 break
-        with urlopen(url, timeout=10) as answer:
-            exposition = answer.read().decode()
+        shown = []
+        for url in urls:
+            with urlopen(url, timeout=10) as answer:
+                shown.append(answer.read().decode())
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=20)
 
+    page, exposition = shown
+    assert "Why turns were withheld" in page
     assert "turnavoid_model_turns_avoided_total{" in exposition
     assert (process.returncode, error) == (0, "")
     assert [port for port in ports(tmp_path / "1") if answers(port)] == []

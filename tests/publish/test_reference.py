@@ -8,7 +8,7 @@ from otel_turnavoid.publish.reference import LABEL_VALUES, labels_table, metrics
 from otel_turnavoid.vocabulary import INSTRUMENTS, Attr
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
-HINT = "run `python -m otel_turnavoid.publish.reference` and put its output into docs/metrics.md"
+HINT = "run `make docs`"
 
 
 def test_the_page_ends_with_the_tables_of_the_vocabulary() -> None:

@@ -146,6 +146,13 @@ def test_things_are_counted_in_whole_numbers() -> None:
     assert (value, type(value)) == (5, int)
 
 
+def test_a_sum_beyond_64_bits_is_the_largest_that_otlp_has() -> None:
+    """One absurd figure must not keep every other from being published."""
+    totals = folded([Posting(Metric.NULL_PAIRS, DECLARED, 2**63 - 1)] * 2)
+
+    assert totals.snapshot().value(Metric.NULL_PAIRS, DECLARED) == 2**63 - 1
+
+
 def test_ten_tenths_of_a_second_are_one_second() -> None:
     totals = folded([Posting(Metric.RETAINED_LATENCY, REUSE, 0.1)] * 10)
 

@@ -282,6 +282,7 @@ def test_a_candidate_that_claims_the_control_mechanism_becomes_unknown() -> None
     ("retained", "turns", "row"),
     [
         (Retained(128, 5.0), 3, RetainedTurnReduction(tokens=128, latency_ms=5.0)),
+        (Retained(2**64, 5.0), 3, RetainedTurnReduction(tokens=2**63 - 1, latency_ms=5.0)),
         (Retained(128, 5.0), 0, None),
         (Retained(0, 0.0), 3, None),
         (None, 3, None),

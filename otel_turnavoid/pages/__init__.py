@@ -1,0 +1,1 @@
+"""Pages for people: what was withheld and why, rendered on the server from the ledger."""
