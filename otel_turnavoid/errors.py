@@ -12,11 +12,25 @@ TurnAvoidError
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
+
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""What would break a line, move a terminal's cursor or not be text at all."""
+
+
+def _on_one_line(text: str) -> str:
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class TurnAvoidError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of everything this package raises on purpose; its message is one line.
+
+    A name or value that was given may stand in it: what is not printable there is escaped.
+    """
+
+    def __init__(self, *message: object) -> None:
+        super().__init__(*(_on_one_line(m) if isinstance(m, str) else m for m in message))
 
 
 class UsageError(TurnAvoidError, ValueError):

@@ -292,7 +292,7 @@ VERDICT: Final = "turnavoid.verdict"
 """Span in which the processor shows a decided pair, with links to both runs' roots."""
 
 EVENT_VERDICT_DECIDED: Final = "turnavoid.verdict.decided"
-"""Event (log record) that says the same."""
+"""Event (log record) in which the processor shows the same."""
 
 UNCHANGED: Final = "unchanged"
 """What an effect label says after ``=`` of something that had to stay as it was."""
@@ -470,9 +470,9 @@ USAGE_SPELLINGS: Final = {
 """Usage keys in the order in which they are believed: the newest convention first."""
 
 SERVICE_NAME: Final = "service.name"
-"""Resource attribute: the program; with the instance, who sent something."""
+"""The program that sent something (on the resource)."""
 SERVICE_INSTANCE_ID: Final = "service.instance.id"
-"""Resource attribute: the process; an observer's differs from every agent's."""
+"""The process that sent something (on the resource)."""
 ERROR_TYPE: Final = "error.type"
 
 

@@ -18,6 +18,7 @@ from otel_turnavoid.errors import ConfigurationError, TurnAvoidError
 from otel_turnavoid.exporter.engine import Engine
 from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.store import DEFAULT_URL
+from otel_turnavoid.vocabulary import Env
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter, MetricsData
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from otel_turnavoid.publish.push import OtlpPusher
     from otel_turnavoid.publish.totals import Totals
 
-LEDGER_VARIABLE: Final = "TURNAVOID_LEDGER"
-CONFIG_VARIABLE: Final = "TURNAVOID_CONFIG"
-METRICS_VARIABLE: Final = "TURNAVOID_METRICS"
+LEDGER_VARIABLE: Final = Env.LEDGER
+CONFIG_VARIABLE: Final = Env.CONFIG
+METRICS_VARIABLE: Final = Env.METRICS
 """``otlp`` pushes the accounts as ``OTEL_EXPORTER_OTLP_*`` say; else they are not pushed."""
 
 _logger = logging.getLogger(__name__)

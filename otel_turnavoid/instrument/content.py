@@ -6,7 +6,9 @@ import json
 import os
 from typing import Any, Final, NamedTuple
 
-CONTENT_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+from otel_turnavoid.vocabulary import Env
+
+CONTENT_VARIABLE: Final = Env.CONTENT
 """``true`` or ``SPAN_ONLY``, ``EVENT_ONLY``, ``SPAN_AND_EVENT``; else, and by default, nothing."""
 
 EVENT_DETAILS: Final = "gen_ai.client.inference.operation.details"

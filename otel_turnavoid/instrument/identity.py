@@ -12,7 +12,7 @@ from otel_turnavoid.instrument import checks
 from otel_turnavoid.instrument.checks import MISSING
 from otel_turnavoid.instrument.flags import ArmMap, assigned
 from otel_turnavoid.instrument.misuse import Misuse, misused
-from otel_turnavoid.vocabulary import Arm, Attr, Lifecycle, Mechanism, Reason
+from otel_turnavoid.vocabulary import Arm, Attr, Env, Lifecycle, Mechanism, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
 SOURCES: Final = (
-    ("arm", "TURNAVOID_ARM", Attr.ARM),
-    ("variant", "TURNAVOID_VARIANT", Attr.VARIANT),
-    ("experiment", "TURNAVOID_EXPERIMENT", Attr.EXPERIMENT_ID),
-    ("unit", "TURNAVOID_UNIT", Attr.UNIT_ID),
-    ("mechanism", "TURNAVOID_MECHANISM", Attr.MECHANISM),
-    ("lifecycle", "TURNAVOID_LIFECYCLE", Attr.LIFECYCLE),
-    ("reason", "TURNAVOID_REASON", Attr.REASON),
+    ("arm", Env.ARM, Attr.ARM),
+    ("variant", Env.VARIANT, Attr.VARIANT),
+    ("experiment", Env.EXPERIMENT, Attr.EXPERIMENT_ID),
+    ("unit", Env.UNIT, Attr.UNIT_ID),
+    ("mechanism", Env.MECHANISM, Attr.MECHANISM),
+    ("lifecycle", Env.LIFECYCLE, Attr.LIFECYCLE),
+    ("reason", Env.REASON, Attr.REASON),
 )
 """Parameter of ``invoke``, environment variable and resource attribute of the same meaning."""
 

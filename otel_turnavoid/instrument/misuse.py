@@ -9,12 +9,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from otel_turnavoid.errors import UsageError
-from otel_turnavoid.vocabulary import Word
+from otel_turnavoid.vocabulary import Env, Word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MODE_VARIABLE: Final = "TURNAVOID_MODE"
+MODE_VARIABLE: Final = Env.MODE
 """``development`` or ``production``; anything else, and nothing, is ``production``."""
 
 _LOGGED_AT_MOST: Final = 1000

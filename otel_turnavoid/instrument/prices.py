@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 from otel_turnavoid.instrument.misuse import Misuse, misused
-from otel_turnavoid.vocabulary import GenAI
+from otel_turnavoid.vocabulary import Env, GenAI
 
-PRICES_VARIABLE: Final = "TURNAVOID_PRICES"
+PRICES_VARIABLE: Final = Env.PRICES
 """``true``: price every call that has usage and no stated cost."""
 
 _FIELDS: Final = (
