@@ -83,7 +83,7 @@ def test_a_known_error_is_one_line_with_the_command(failing: Callable[..., None]
 
     assert done.exit_code == 2
     assert done.stdout == ""
-    assert done.stderr == ("turnavoid runs: no ledger at sqlite:///x.db (make one with ingest)\n")
+    assert done.stderr == ("turnavoid runs: no ledger at sqlite:///x.db\\n(make one with ingest)\n")
 
 
 def test_a_bug_is_one_line_without_traceback(
