@@ -51,7 +51,7 @@ def observation_of(conversation: Conversation) -> Observation | None:
         done=conversation.success,
         asked=conversation.asked,
         task=conversation.unit,
-        observed_ns=conversation.end_ns,
+        observed_ns=_time(conversation.end_ns),
     )
 
 
@@ -144,8 +144,8 @@ class _Writer:
             trace_id=self._trace_id,
             span_id=self._span_id(number),
             parent_id=self._span_id(0) if number else None,
-            start_ns=min(start_ns, LATEST_NS),
-            end_ns=min(end_ns, LATEST_NS),
+            start_ns=_time(start_ns),
+            end_ns=_time(end_ns),
             scope=self._conversation.scope,
             resource={SERVICE_NAME: DIALECT, SERVICE_INSTANCE_ID: self._conversation.run_id},
         )
@@ -153,6 +153,11 @@ class _Writer:
 
     def _span_id(self, number: int) -> str:
         return sha256(f"{self._trace_id} {number}".encode()).hexdigest()[:_SPAN_ID]
+
+
+def _time(ns: int) -> int:
+    """Return a time as a ledger can hold it; a calendar goes further."""
+    return max(0, min(ns, LATEST_NS))
 
 
 def _digest(task: Any, attributes: Attributes) -> str | None:

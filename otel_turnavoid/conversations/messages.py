@@ -60,6 +60,8 @@ def _no_goal(record: dict[str, Any]) -> bool:
 def _responses(messages: list[dict[str, Any]], model: str | None) -> list[Response]:
     responses: list[Response] = []
     asked = False
+    users = [place for place, message in enumerate(messages) if message.get("role") == "user"]
+    last_asked = users[-1] if users else -1
     before: str | None = None
     calls: dict[str, ToolCall] = {}
     for place, message in enumerate(messages):
@@ -67,7 +69,8 @@ def _responses(messages: list[dict[str, Any]], model: str | None) -> list[Respon
         own_id = recorded.text(message, "id") if role == "assistant" else None
         if role == "assistant":
             tool_calls = _tool_calls(message, place)
-            if not asked and not tool_calls and _asks_later(messages[place:]):
+            # A greeting: it opens what a user goes on with, and nobody had asked anything.
+            if not asked and not tool_calls and place < last_asked:
                 continue
             if own_id is None or own_id != before:
                 responses.append(
@@ -80,7 +83,7 @@ def _responses(messages: list[dict[str, Any]], model: str | None) -> list[Respon
                         said=recorded.plain(message, ""),
                     )
                 )
-            responses[-1].tool_calls = [*responses[-1].tool_calls, *tool_calls]
+            responses[-1].tool_calls.extend(tool_calls)
             calls |= {call.call_id: call for call in tool_calls if call.call_id}
         asked = asked or role != "system"
         before = own_id
@@ -88,11 +91,6 @@ def _responses(messages: list[dict[str, Any]], model: str | None) -> list[Respon
             if call_id in calls:
                 calls[call_id].end_ns = place
     return responses
-
-
-def _asks_later(messages: list[dict[str, Any]]) -> bool:
-    """Whether a user message comes after an opening one: before, nobody had asked anything."""
-    return any(message.get("role") == "user" for message in messages)
 
 
 def _tool_calls(message: dict[str, Any], place: int) -> list[ToolCall]:

@@ -37,6 +37,8 @@ def run_id(record: dict[str, Any], file: str, number: int) -> str:
 
 
 _PLACE: Final = ("task_id", "trial")
+_LARGEST: Final = 2**63 - 1
+_MOST: Final = 1e15
 
 
 def unit(record: dict[str, Any]) -> str | None:
@@ -52,17 +54,17 @@ def text(record: Any, key: str) -> str | None:
 
 
 def count(record: Any, key: str) -> int | None:
-    """Return a value that is a whole number of at least 0, or None."""
+    """Return a value that is a whole number of at least 0 and has 64 bits at most, or None."""
     value = record.get(key) if isinstance(record, dict) else None
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value <= _LARGEST else None
 
 
 def amount(record: Any, key: str) -> float | None:
-    """Return a value that is a number of at least 0, or None."""
+    """Return a value that is a number of at least 0 that somebody can have measured, or None."""
     value = record.get(key) if isinstance(record, dict) else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value)
+    return float(value) if 0 <= value <= _MOST else None
 
 
 def dicts(value: Any) -> list[dict[str, Any]]:

@@ -139,7 +139,7 @@ def _log(events: list[dict[str, Any]]) -> list[Response]:
             response.end_ns = now_ns
             if event.get("block") == "tool_use":
                 asked = _asked(event, now_ns)
-                response.tool_calls = [*response.tool_calls, asked]
+                response.tool_calls.append(asked)
                 calls[asked.call_id or ""] = asked
         _answer(event, calls, now_ns)
         before_ns = now_ns

@@ -126,7 +126,7 @@ class _Reader:
             start_ns=now_ns,
             end_ns=now_ns,
         )
-        run.responses[-1].tool_calls = [*run.responses[-1].tool_calls, call]
+        run.responses[-1].tool_calls.append(call)
         if call.call_id is not None:
             self._calls[call.call_id] = call
 

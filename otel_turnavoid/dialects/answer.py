@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
+from otel_turnavoid.dialects.attributes import from_json
 
 _REPR_ID: Final = re.compile(r"\w+\(id='([^']{1,200})'")
 """A model client's object as Python shows it: ``ChatCompletion(id='chatcmpl-1', …``."""
@@ -29,8 +29,8 @@ def response_id(answer: Any) -> str | None:
     if not isinstance(answer, str) or answer[:1] != "{":
         return None
     try:
-        return _found(msgspec.json.decode(answer))
-    except (msgspec.DecodeError, RecursionError):
+        return _found(from_json(answer))
+    except ValueError:
         return None
 
 

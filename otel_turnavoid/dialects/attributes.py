@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from otel_turnavoid.judge.facts import Fault
 from otel_turnavoid.vocabulary import Rejection, WordT, read_word
 
@@ -16,6 +18,10 @@ _DIGITS = 19
 """Decimal digits from which on a text is no 64-bit integer for certain."""
 _EXACT = 2**53
 """From here on a float leaves out integers."""
+_LARGEST = 2**63 - 1
+"""The largest integer that OTLP has; recorded JSON has no such limit."""
+_MOST = 1e15
+"""More dollars or milliseconds than anybody measured; the sum of any number of these is finite."""
 
 
 def shown(value: object) -> str:
@@ -50,6 +56,17 @@ def name_problem(value: object, show: Callable[[object], str] = shown) -> str | 
     if not value.isprintable() and _CONTROL.search(value):
         return f"has control characters: {show(value)}"
     return None
+
+
+def from_json(text: str) -> Any:
+    """Return what a JSON text means.
+
+    Raises ValueError for one that is none, or is nested too deep to be read.
+    """
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
 
 
 class Attributes:
@@ -106,19 +123,23 @@ class Attributes:
         value = self.value(key, run_wide=run_wide)
         if value is None:
             return None
-        if type(value) is int and value >= least:
+        if type(value) is int and least <= value <= _LARGEST:
             return value
         self.fault(key, f"want an integer of at least {least}, got {shown(value)}")
         return None
 
     def amount(self, key: str) -> float | None:
-        """Read a finite number of at least 0."""
+        """Read a number of at least 0, and no larger than anything that was ever measured."""
         value = self.span.get(key)
         if value is None:
             return None
-        if type(value) in (int, float) and math.isfinite(value) and value >= 0:
-            return float(value)
-        self.fault(key, f"want a finite number of at least 0, got {shown(value)}")
+        wanted = "a finite number of at least 0"
+        if type(value) in (int, float):
+            if 0 <= value <= _MOST:
+                return float(value)
+            if _MOST < value < math.inf:
+                wanted = f"a number up to {_MOST:g}"
+        self.fault(key, f"want {wanted}, got {shown(value)}")
         return None
 
     def text(self, *keys: str) -> str | None:
@@ -147,4 +168,4 @@ def whole(value: object) -> int | None:
         return int(value)
     if type(value) is float and value.is_integer() and 0 <= value < _EXACT:
         return int(value)
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value <= _LARGEST else None

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from otel_turnavoid.dialects import parts
-from otel_turnavoid.dialects.attributes import Attributes, whole
+from otel_turnavoid.dialects.attributes import Attributes, from_json, whole
 from otel_turnavoid.dialects.rules import Rules
 from otel_turnavoid.dialects.view import SpanView
 from otel_turnavoid.judge.facts import CallDetail, SpanFact, Usage
@@ -68,8 +68,8 @@ def _call(attributes: Attributes) -> CallDetail:
 
 def _usage(text: str | None) -> dict[str, int | None]:
     try:
-        details: Any = msgspec.json.decode(text or "{}")
-    except msgspec.DecodeError:
+        details: Any = from_json(text or "{}")
+    except ValueError:
         details = {}
     if not isinstance(details, dict):
         details = {}

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from otel_turnavoid.dialects import parts
-from otel_turnavoid.dialects.attributes import Attributes, whole
+from otel_turnavoid.dialects.attributes import Attributes, from_json, whole
 from otel_turnavoid.dialects.rules import Rules
 from otel_turnavoid.dialects.view import SpanView
 from otel_turnavoid.judge.facts import CallDetail, SpanFact, Usage
@@ -66,6 +66,6 @@ def _call(attributes: Attributes) -> CallDetail:
 def _plain(value: Any) -> Any:
     """Return what a JSON text means, and a text that is none as it stands."""
     try:
-        return msgspec.json.decode(value) if isinstance(value, str) else value
-    except msgspec.DecodeError:
+        return from_json(value) if isinstance(value, str) else value
+    except ValueError:
         return value

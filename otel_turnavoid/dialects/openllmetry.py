@@ -48,7 +48,8 @@ _WHOLE_ORDER: Final = (
 def read(view: SpanView, rules: Rules) -> SpanFact | None:
     """Return the fact of a span that carries one of the marks of these instrumentations."""
     given = view.attributes
-    responses = view.name == _RESPONSES and view.scope in _OPENAI_SCOPES
+    # By its name alone no serialized span can be told: only one that also says something.
+    responses = view.name == _RESPONSES and view.scope in _OPENAI_SCOPES and genai.speaks(view)
     anthropic = view.scope == _ANTHROPIC_SCOPE and genai.speaks(view)
     if not (KIND in given or REQUEST_TYPE in given or responses or anthropic):
         return None

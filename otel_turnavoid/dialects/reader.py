@@ -71,7 +71,7 @@ _KEYS: Final = (
 
 _NEEDLES: Final = (
     *(genai.PREFIX, NAMESPACE, ".span.kind", vercel_ai.OPERATION),
-    *(claude_code.TYPE, langfuse.TYPE, mlflow.TYPE),
+    *(claude_code.TYPE, langfuse.TYPE, mlflow.TYPE, openllmetry.REQUEST_TYPE, spring_ai.KIND),
 )
 """OpenInference and OpenLLMetry share the end of their marks; each needle costs every span."""
 

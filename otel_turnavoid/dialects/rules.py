@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from otel_turnavoid.dialects import flags
-from otel_turnavoid.dialects.attributes import Attributes, shown
+from otel_turnavoid.dialects.attributes import Attributes, from_json, name_problem, shown
 from otel_turnavoid.dialects.chain import INSTRUCTIONS, MESSAGES, chain_of
 from otel_turnavoid.digest import canonical
 from otel_turnavoid.errors import DigestError
+from otel_turnavoid.judge.attribution import MADE_RUN_PREFIX
 from otel_turnavoid.judge.facts import Configured, Fault
 from otel_turnavoid.judge.settings import ArmRule, Settings
 from otel_turnavoid.vocabulary import Arm, Purpose, Rejection
@@ -79,8 +80,11 @@ class Rules:
         parts, faults = ({}, []) if digest else self._digest_parts(attributes)
         if arm is None:
             faults += self._mixed_flags(evaluations)
+        run_id, problem = self._run_id(scope, attributes)
+        if problem is not None:
+            faults.append(problem)
         found = Configured(
-            run_id=self._run_id(scope, attributes),
+            run_id=run_id,
             unit=self._name(self._units, attributes, evaluations),
             flags=self._given(evaluations) if arm is None else {},
             purpose=self._purpose(attributes) if call else None,
@@ -141,10 +145,18 @@ class Rules:
                 problem = f"one span was given several variants: {', '.join(map(shown, found))}"
                 yield Fault(Rejection.VOCABULARY, flag, problem)
 
-    def _run_id(self, scope: str, attributes: Attributes) -> str | None:
-        """Return the run id by the attribute configured for the instrumentation scope."""
+    def _run_id(self, scope: str, attributes: Attributes) -> tuple[str | None, Fault | None]:
+        """Return the run id by the attribute configured for the scope, or why it is none."""
         key = self._runs.get(scope)
-        return None if key is None else _text(attributes.value(key, run_wide=True))
+        run_id = None if key is None else _text(attributes.value(key, run_wide=True))
+        if key is None or run_id is None:
+            return None, None
+        problem = name_problem(run_id.strip(" "))
+        if run_id.startswith(MADE_RUN_PREFIX):
+            problem = f"{MADE_RUN_PREFIX} starts the ids of runs that are made from traces"
+        if problem is None:
+            return run_id, None
+        return None, Fault(Rejection.VOCABULARY, key, f"names no run: {problem}")
 
     def _purpose(self, attributes: Attributes) -> Purpose | None:
         """Return the purpose of a call by the first rule that its attributes fulfil."""
@@ -194,7 +206,7 @@ def _text(value: Any) -> str | None:
 def _parsed(value: Any) -> Any:
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
-            return msgspec.json.decode(value)
-        except msgspec.DecodeError as error:
+            return from_json(value)
+        except ValueError as error:
             raise ValueError(f"cut or broken JSON ({error})") from error
     return value

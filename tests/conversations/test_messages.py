@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from otel_turnavoid.digest import input_digest
 from otel_turnavoid.judge.facts import ToolDetail, Usage
 from otel_turnavoid.judge.settings import ArmRule
-from otel_turnavoid.vocabulary import Arm, InvokeState, Lifecycle
+from otel_turnavoid.vocabulary import Arm, Entry, InvokeState, Lifecycle, Rejection
 
 SYSTEM = {"role": "system", "content": "You refund."}
 ASK = {"role": "user", "content": "Refund A-1."}
@@ -122,6 +124,35 @@ def test_a_run_is_named_by_its_record_or_its_place(read, said, run_id: str) -> N
     found = read({**said, "messages": [ASK, DONE]})
 
     assert {fact.run_id for fact in found.facts} == {run_id}
+
+
+def test_numbers_that_no_ledger_holds_are_unknown(read) -> None:
+    usage = {"input_tokens": 2**63, "output_tokens": 2**63 - 1}
+    found = read({"messages": [ASK, DONE | {"usage": usage}], "reward": 10**400})
+
+    assert [call.call.usage for call in found.calls] == [Usage(output=2**63 - 1)]
+    assert found.observations == []
+
+
+@pytest.mark.parametrize("key", ["turnavoid.turn.index", "turnavoid.invoke.entries"])
+def test_an_attribute_beyond_64_bits_is_a_fault(read, key: str) -> None:
+    found = read({"messages": [ASK, DONE], key: 2**63})
+
+    wanted = "want an integer of at least 0, got 9223372036854775808"
+    assert [(fault.cause, fault.attribute, fault.problem) for fault in found.invoke.faults] == [
+        (Rejection.VOCABULARY, key, wanted)
+    ]
+
+
+def test_many_greetings_take_no_longer_than_their_number(read) -> None:
+    """Each looked through all that follow: a minute for these."""
+    greetings = [{"role": "assistant", "content": "Hello"}] * 20_000
+
+    started = time.process_time()
+    facts = read({"messages": [*greetings, {"role": "user", "content": "x"}]}).facts
+
+    assert [fact.entry for fact in facts] == [Entry.INVOKE]
+    assert time.process_time() - started < 5
 
 
 def test_what_was_asked_before_any_answer_identifies_the_task(read) -> None:

@@ -30,6 +30,22 @@ def test_a_dialogues_greeting_has_no_usage_and_is_no_response(read) -> None:
     assert call.call.usage == Usage(input=10, output=3)
 
 
+@pytest.mark.parametrize(
+    ("text", "ns"), [("0001-01-01T00:00:00Z", 0), ("9999-12-31T23:59:59Z", 2**63 - 1)]
+)
+def test_a_time_beyond_what_a_ledger_holds_is_the_nearest_that_it_holds(read, text, ns) -> None:
+    found = read(dialogue(answer(ts=text), reward=1))
+
+    assert [(fact.start_ns, fact.end_ns) for fact in found.facts] == [(ns, ns)] * 2
+    assert [seen.observed_ns for seen in found.observations] == [ns]
+
+
+def test_a_cost_that_nobody_can_have_paid_is_unknown(read) -> None:
+    found = read(dialogue(answer(cost=10**400), answer(cost=1e16), answer(cost=2)))
+
+    assert [call.cost_usd for call in found.calls] == [None, None, 2.0]
+
+
 def test_a_dialogues_calls_end_with_their_results(read) -> None:
     found = read(
         dialogue(

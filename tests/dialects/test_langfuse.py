@@ -43,6 +43,7 @@ def test_the_type_of_an_observation_says_what_it_is(fact_of, kind: str, entry) -
         ('{"input": 120, "output": -1}', Usage(input=120)),
         ('{"input": 12', Usage()),
         ("[]", Usage()),
+        ("[" * 900 + "]" * 900, Usage()),
     ],
 )
 def test_a_generation_has_its_tokens_in_one_text(fact_of, details: str, usage: Usage) -> None:

@@ -23,6 +23,7 @@ TYPE = "mlflow.spanType"
         ('"EMBEDDING"', None),
         ('"UNKNOWN"', None),
         ("[]", None),
+        ("[" * 900 + "]" * 900, None),
     ],
 )
 def test_the_type_of_a_span_says_what_it_is(fact_of, kind: str, entry) -> None:
@@ -40,6 +41,7 @@ def test_the_type_of_a_span_says_what_it_is(fact_of, kind: str, entry) -> None:
         ),
         ('{"input_tokens": 120, "cache_read_input_tokens": 80}', Usage(input=120, cache_read=80)),
         ('{"input_tokens": 12', Usage()),
+        ("[" * 900 + "]" * 900, Usage()),
         (None, Usage()),
     ],
 )

@@ -141,3 +141,8 @@ def test_the_old_release_is_read_alike(fact_of, order: tuple[str, ...], output) 
 
 def test_the_mark_of_a_span_is_among_the_needles() -> None:
     assert any(needle in b"traceloop.span.kind" for needle in Reader().prefixes)
+
+
+def test_a_serialized_span_can_be_told_by_its_request_type_alone() -> None:
+    """It was read or passed over by what else happened to stand in it."""
+    assert any(needle in b"llm.request.type" for needle in Reader().prefixes)

@@ -302,6 +302,15 @@ def test_a_count_is_an_integer_and_nothing_like_one(entry: str, key: str, least:
 
 
 @pytest.mark.parametrize("key", ["turnavoid.cost.usd", "turnavoid.retained.latency_reduced_ms"])
+def test_an_amount_is_no_larger_than_what_sums_can_hold(key: str) -> None:
+    """Two amounts of 1e308 have no sum: the run was left out of every account."""
+    assert faults({"turnavoid.entry": "user_turn", key: 1e15}) == []
+    assert faults({"turnavoid.entry": "user_turn", key: 1e308}) == [
+        (Rejection.VOCABULARY, key, "want a number up to 1e+15, got 1e+308")
+    ]
+
+
+@pytest.mark.parametrize("key", ["turnavoid.cost.usd", "turnavoid.retained.latency_reduced_ms"])
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), "1", True])
 def test_an_amount_is_finite_and_not_negative(key: str, value: object) -> None:
     assert faults({"turnavoid.entry": "user_turn", key: value}) == [

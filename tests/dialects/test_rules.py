@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from otel_turnavoid.dialects import Reader, SpanView
-from otel_turnavoid.judge.facts import InvokeDetail, SpanFact, encode_evidence, resolved
+from otel_turnavoid.judge.facts import Fault, InvokeDetail, SpanFact, encode_evidence, resolved
 from otel_turnavoid.judge.settings import ArmRule, PurposeRule, Settings
 from otel_turnavoid.vocabulary import (
     Arm,
@@ -142,6 +142,25 @@ def test_a_scope_can_have_a_run_id_of_its_own_name() -> None:
     assert read(settings, {}, {"thread.id": "t-2"}).run_id == "t-2"
     assert read(settings, {"thread.id": "t-1"}, scope="other").run_id is None
     assert read(settings, {"thread.id": "t-1", "turnavoid.run.id": "r"}).run_id == "r"
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (
+            f"trace:{'a' * 32}/{'b' * 16}",
+            "names no run: trace: starts the ids of runs that are made from traces",
+        ),
+        ("a\nb", "names no run: has control characters: 'a\\nb'"),
+        ("  ", "names no run: want a name, got an empty one"),
+        ("a\n", "names no run: has surrounding space: 'a\\n'"),
+    ],
+)
+def test_a_configured_run_id_cannot_pass_for_that_of_another_run(given: str, problem: str) -> None:
+    found = read(Settings(runs={"s": "thread.id"}), {"thread.id": given})
+
+    assert found.run_id is None
+    assert found.faults == (Fault(Rejection.VOCABULARY, "thread.id", problem),)
 
 
 def test_a_call_without_a_purpose_gets_that_of_the_first_rule_it_fulfils() -> None:
