@@ -16,12 +16,15 @@ from otel_turnavoid.judge.calls import Call, Tool, calls_of, loop_inside, tools_
 from otel_turnavoid.judge.chains import with_purposes
 from otel_turnavoid.judge.checks import (
     check_across,
+    check_continuations,
     check_declared,
     check_end,
     check_evidence,
     check_facts,
     check_identity,
+    check_inputs,
     check_said,
+    check_segments,
     check_turns,
     names_arm,
 )
@@ -83,9 +86,9 @@ def assemble(
     overwritten = any(call.overwritten for call in calls)
     looping = None if declared else loop_inside(tree, calls, tools)
     countable = not overwritten and looping is None
-    outermost = outermost_invokes(tree) if declared else _root(tree)
+    outermost = outermost_invokes(tree) if declared else _roots(tree)
     last = last_invoke(outermost)
-    state = _state(last, declared=declared)
+    state = _state(last, outermost, declared=declared)
     if last is None and not declared and not stray:
         # The configuration names the run by an attribute; nothing shows its end but silence.
         state = InvokeState.FAILED if calls and calls[-1].fact.failed else InvokeState.COMPLETED
@@ -116,6 +119,9 @@ def assemble(
     if declared:
         check_declared(tree, outermost, calls, tools, findings)
         check_turns(outermost, turns, findings)
+        check_continuations(calls, findings)
+        check_inputs(turns, findings)
+        check_segments(outermost, findings)
     evidence = Evidence.DECLARED if declared else Evidence.INFERRED
     check_evidence(evidence, settings, findings)
     check_end(state, ended=ended, seen=last is not None, findings=findings)
@@ -175,19 +181,31 @@ def assemble(
     )
 
 
-def _root(tree: SpanTree) -> list[SpanFact]:
-    """Return the outermost agent span of a run that other instrumentations show."""
+def _roots(tree: SpanTree) -> list[SpanFact]:
+    """Return the outermost agent spans of a run that other instrumentations show, in order.
+
+    More than one where it went on in another trace, or where the operator's run id stands for more.
+    """
     agents = [fact for fact in tree.facts if fact.entry is Entry.INVOKE]
-    return sorted(agents, key=lambda fact: (fact.start_ns, -fact.end_ns, fact.span_id))[:1]
+    roots: list[SpanFact] = []
+    for fact in sorted(agents, key=lambda fact: (fact.start_ns, -fact.end_ns, fact.span_id)):
+        inner = tree.nearest(fact, Entry.INVOKE) is not None
+        if not inner and not any(fact.end_ns <= root.end_ns for root in roots):
+            roots.append(fact)
+    return roots
 
 
-def _state(last: SpanFact | None, *, declared: bool) -> InvokeState | None:
+def _state(
+    last: SpanFact | None, outermost: Sequence[SpanFact], *, declared: bool
+) -> InvokeState | None:
+    """Return how a run ended; of others' spans, one that failed makes the run a failed one."""
     if last is None:
         return None
     stated = last.invoke.state if last.invoke is not None else None
     if declared:
         return stated
-    return InvokeState.FAILED if last.failed else stated or InvokeState.COMPLETED
+    failed = any(fact.failed for fact in outermost)
+    return InvokeState.FAILED if failed else stated or InvokeState.COMPLETED
 
 
 def _said(invokes: Sequence[InvokeDetail]) -> InvokeDetail:
@@ -241,8 +259,14 @@ def _usage(calls: Sequence[Call], *, declared: bool) -> Usage:
 
 def _models(turns: Sequence[ModelTurn]) -> tuple[str, ...]:
     """Return the models that made the committed turns, whatever their calls were called."""
-    generations = (call for turn in turns if turn.committed for call in turn.calls)
-    return tuple(sorted({call.model for call in generations if call.generated and call.model}))
+    answers = (
+        call
+        for turn in turns
+        if turn.committed
+        for call in turn.calls
+        if call.generated or call.continues
+    )
+    return tuple(sorted({call.model for call in answers if call.model}))
 
 
 def _retained(facts: Sequence[SpanFact]) -> Retained | None:

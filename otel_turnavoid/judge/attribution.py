@@ -4,7 +4,8 @@ A span that carries a run id belongs to that run, whatever its trace. One that c
 belongs to the run of its nearest ancestor; an agent invocation without such an ancestor is the
 root of a run of its own (``trace:<trace id>/<span id>``). Where the chain of parents is broken
 by spans that were never stored, it belongs to the one agent span of its trace that contains it
-in time, if there is exactly one. Where another instrumentation shows the same call in another
+in time, if there is exactly one; so does an agent span that states no input of its own, as of a
+sub-agent behind a server. Where another instrumentation shows the same call in another
 trace, it belongs where that one does. A feature flag evaluated outside of every run, as in the
 web server's span around an agent, is for the run of its trace, if there is exactly one.
 Everything else is unattributed and never enters a pair.
@@ -93,19 +94,45 @@ def _owners(tree: SpanTree) -> dict[str, str]:
             owners[fact.span_id] = owner
             if fact.entry is Entry.INVOKE:
                 agents.append((fact, owner))
+    agents = _with_sub_agents(tree, agents, owners)
     runs = set(owners.values())
     for fact in tree.facts:
         if fact.span_id not in owners and (fact.entry in _COUNTED or fact.flags):
-            containing = {
-                owner
-                for agent, owner in agents
-                if agent.start_ns <= fact.start_ns and fact.end_ns <= agent.end_ns
-            }
+            containing = {owner for agent, owner in agents if _within(fact, agent)}
             if fact.flags and not containing:
                 containing = runs
             if len(containing) == 1:
                 owners[fact.span_id] = min(containing)
     return owners
+
+
+def _with_sub_agents(
+    tree: SpanTree, agents: list[tuple[SpanFact, str]], owners: dict[str, str]
+) -> list[tuple[SpanFact, str]]:
+    """Give agents whose callers' spans were never stored to the runs that they ran in."""
+    caller = {fact.span_id: _beyond(fact, tree) for fact, _ in agents}
+    for fact, made in agents:
+        apart = made == inferred_run_id(fact) and caller[fact.span_id] is not None
+        if not apart or fact.digest_parts or (fact.invoke and fact.invoke.digest):
+            continue
+        around = {
+            owners[other.span_id]
+            for other, _ in agents
+            if _within(fact, other) and caller[other.span_id] != caller[fact.span_id]
+        } - {made}
+        if len(around) == 1:
+            home = around.pop()
+            owners.update({span_id: home for span_id, own in owners.items() if own == made})
+    return [(fact, owners[fact.span_id]) for fact, _ in agents]
+
+
+def _beyond(fact: SpanFact, tree: SpanTree) -> str | None:
+    """Return the parent that is not known here of the outermost span around; None at a root."""
+    return [fact, *tree.ancestors(fact)][-1].parent_id
+
+
+def _within(fact: SpanFact, other: SpanFact) -> bool:
+    return other.start_ns <= fact.start_ns and fact.end_ns <= other.end_ns
 
 
 def _owner(fact: SpanFact, tree: SpanTree) -> str | None:

@@ -21,6 +21,7 @@ from otel_turnavoid.judge.spans import SpanTree, by_time
 from otel_turnavoid.vocabulary import Disposition, Entry, Purpose, ToolDisposition, Word
 
 _T = TypeVar("_T")
+_GENERATING: Final = (Purpose.AGENT, Purpose.SPECULATION)
 _USAGE_FIELDS = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 
@@ -64,9 +65,27 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         """Whether this is a successful generation that a turn can be committed with."""
         return (
             self.disposition is Disposition.COMMITTED
-            and self.purpose in (Purpose.AGENT, Purpose.SPECULATION)
+            and self.purpose in _GENERATING
             and _detail(self.fact).samplings != 0
         )
+
+    @property
+    def continues(self) -> bool:
+        """Whether it says that it only went on with an answer which the model had begun."""
+        return (
+            self.disposition is Disposition.COMMITTED
+            and self.purpose in _GENERATING
+            and _detail(self.fact).samplings == 0
+        )
+
+    @property
+    def began(self) -> bool:
+        """Whether the model began an answer here, also one that was cut or thrown away."""
+        samplings = _detail(self.fact).samplings
+        if self.purpose not in _GENERATING or samplings == 0:
+            return False
+        refused = samplings is None and self.disposition is Disposition.FAILED
+        return not refused or bool(self.usage.output)
 
     @property
     def attempts(self) -> int:

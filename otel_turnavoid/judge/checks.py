@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from otel_turnavoid.judge.across import Across
@@ -130,6 +131,67 @@ def check_turns(
             f"{empty} committed AgentTurns hold none of the {calls} declared calls; a turn in which"
             " no model was asked is not committed",
         )
+    unproven = 0 if calls else sum(not turn.committed and not turn.calls for turn in turns)
+    if unproven:
+        findings.withhold(
+            WithheldCause.COMPLETENESS_UNPROVEN,
+            f"{unproven} AgentTurns are said to be failed or discarded, and the run has no call"
+            " that shows it",
+        )
+
+
+def check_continuations(calls: Sequence[Call], findings: Findings) -> None:
+    """Hold it against a whole run if calls go on with an answer that was never begun.
+
+    A continuation adds no turn; whoever says so of a call must have been sampled before.
+    """
+    if WithheldCause.INCOMPLETE_RUN in findings.causes:
+        return
+    begun = [call.fact for call in calls if call.began]
+    unfounded = sum(
+        call.continues and not any(_precedes(fact, call.fact) for fact in begun) for call in calls
+    )
+    if unfounded:
+        findings.withhold(
+            WithheldCause.COMPLETENESS_UNPROVEN,
+            f"{unfounded} calls say that they only went on with an answer (samplings 0), and no"
+            " call before them began one",
+        )
+
+
+def check_inputs(turns: Sequence[ModelTurn], findings: Findings) -> None:
+    """Hold it against a run if generations of one turn cannot have had the one input they state.
+
+    One model counts one input alike. Cached tokens and inner samplings are counted in many ways.
+    """
+    for turn in turns:
+        counted: dict[tuple[str, str | None], set[int]] = defaultdict(set)
+        for call in turn.calls:
+            detail, usage = call.fact.call, call.usage
+            plain = call.generated and not (usage.cache_read or usage.cache_write)
+            if not plain or detail is None or usage.input is None:
+                continue
+            if detail.input_digest is not None and detail.samplings in (None, 1):
+                counted[detail.input_digest, call.model].add(usage.input)
+        for tokens in counted.values():
+            if len(tokens) > 1:
+                findings.withhold(
+                    WithheldCause.CONFLICTING_EVIDENCE,
+                    "calls with one input digest differ in their input tokens:"
+                    f" {', '.join(map(str, sorted(tokens)))}",
+                )
+
+
+def check_segments(outermost: Sequence[SpanFact], findings: Findings) -> None:
+    """Hold it against a run if a part of it failed, however it ended in the end."""
+    for fact in outermost[:-1]:
+        state = fact.invoke.state if fact.invoke is not None else None
+        apart = not any(_encloses(other, fact) for other in outermost if other is not fact)
+        if apart and state in (InvokeState.FAILED, InvokeState.ABORTED):
+            findings.withhold(
+                WithheldCause.RUN_NOT_COMPLETED,
+                f"a part of the run, before it went on, ended as {state}",
+            )
 
 
 def check_evidence(evidence: Evidence, settings: Settings, findings: Findings) -> None:
@@ -172,6 +234,17 @@ def names_arm(tree: SpanTree) -> bool:
         fact.arm is not None or any(fault.attribute == Attr.ARM for fault in fact.faults)
         for fact in tree.facts
     )
+
+
+def _precedes(fact: SpanFact, other: SpanFact) -> bool:
+    """Whether a span came first: by number, as clocks differ, and else by its start."""
+    if fact.seq is not None and other.seq is not None:
+        return fact.seq < other.seq
+    return fact.start_ns <= other.start_ns
+
+
+def _encloses(outer: SpanFact, inner: SpanFact) -> bool:
+    return outer.start_ns <= inner.start_ns and inner.end_ns <= outer.end_ns
 
 
 def _shown(run_ids: Sequence[str]) -> str:

@@ -21,7 +21,8 @@ def judge(control: Run, candidate: Run, settings: Settings) -> PairDecided:
     causes = {*control.causes, *candidate.causes}
     if candidate.lifecycle is not Lifecycle.REALIZED:
         causes.add(WithheldCause.LIFECYCLE_NOT_REALIZED)
-    if control.model_turns is None or candidate.model_turns is None:
+    unknown = control.model_turns is None or candidate.model_turns is None
+    if unknown or counted_otherwise(control, candidate):
         causes.add(WithheldCause.COMPLETENESS_UNPROVEN)
     causes |= _mismatches(control, candidate, settings)
     observed = _observed(control, candidate, causes)
@@ -66,13 +67,27 @@ def comparable_null(first: Run, second: Run, settings: Settings) -> bool:
 
     Both completed, with known turns, and alike in what two runs of a pair must be alike in.
     """
-    return not _mismatches(first, second, settings) and all(
+    alike = not _mismatches(first, second, settings) and not counted_otherwise(first, second)
+    return alike and all(
         run.ended
         and run.state is InvokeState.COMPLETED
         and not run.causes
         and run.model_turns is not None
         for run in (first, second)
     )
+
+
+def counted_otherwise(one: Run, other: Run) -> bool:
+    """Whether calls show the turns of one run, and nothing but its word those of the other.
+
+    A run that needed no model has neither.
+    """
+    pairs = ((one, other), (other, one))
+    return any(_on_its_word(said) and bool(shown.llm_calls) for said, shown in pairs)
+
+
+def _on_its_word(run: Run) -> bool:
+    return bool(run.model_turns) and run.llm_calls == 0
 
 
 def _other_models(control: Run, candidate: Run) -> bool:
@@ -134,8 +149,13 @@ def _compared(before: Observation, after: Observation, runs: tuple[Run, Run]) ->
     causes = set()
     if not before.labels:
         causes.add(WithheldCause.NO_REQUIRED_EFFECTS)
-    if not (independent(before, runs) and independent(after, runs)):
+    # Where one came with a credential, authentication is on: the other went around it.
+    around = before.role != after.role
+    if around or not (independent(before, runs) and independent(after, runs)):
         causes.add(WithheldCause.OBSERVER_NOT_INDEPENDENT)
+    elif before.service != after.service:
+        # An id is easily copied; who copies it mostly speaks from another service.
+        causes.add(WithheldCause.OBSERVER_MISMATCH)
     required, reached = map(set, compared_effects(before, after))
     if required - reached:
         causes.add(WithheldCause.EFFECTS_SUPPRESSED)

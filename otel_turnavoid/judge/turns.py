@@ -3,12 +3,13 @@
 Calls belong to the AgentTurn they lie in; one span around generations on changing inputs stands
 for as many turns. Calls outside of any AgentTurn make turns by the retry rule: consecutive calls
 with the completely identical input are attempts at one turn, and failed attempts belong to the
-turn that follows.
+turn that follows. A continuation adds no turn, unless what it goes on with was cut: then the
+turn has its answer from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import msgspec
 
@@ -56,14 +57,32 @@ def _stated(fact: SpanFact, calls: Sequence[Call]) -> list[ModelTurn]:
         return [ModelTurn(fact=fact, calls=(), committed=says is Disposition.COMMITTED)]
     parts: list[list[Call]] = [[]]
     answered: Call | None = None
+    answering = _answering(calls)
     for call in calls:
-        if call.generated:
+        if id(call) in answering:
             if answered is not None and _answers_another_input(answered, call):
                 parts.append([])
             answered = call
         parts[-1].append(call)
     first, *others = parts
-    return [_made(first, fact), *map(_made, others)]
+    return [_made(first, answering, fact), *(_made(part, answering) for part in others)]
+
+
+def _answering(calls: Sequence[Call]) -> set[int]:
+    """Return the ids of the calls that brought an answer.
+
+    A continuation brings one where it goes on with a call that was cut: the model was sampled
+    there, and its answer came here.
+    """
+    found: set[int] = set()
+    cut = False
+    for call in calls:
+        if call.generated or (cut and call.continues):
+            found.add(id(call))
+            cut = False
+        elif call.disposition is Disposition.FAILED:
+            cut = cut or call.began
+    return found
 
 
 def _answers_another_input(before: Call, call: Call) -> bool:
@@ -125,16 +144,18 @@ def _made_of(calls: Sequence[Call]) -> list[ModelTurn]:
     attempts: list[Call] = []
     for call in calls:
         if attempts and not _continues(attempts, call):
-            turns.append(_made(attempts))
+            turns.append(_made(attempts, _answering(attempts)))
             attempts = []
         attempts.append(call)
     if attempts:
-        turns.append(_made(attempts))
+        turns.append(_made(attempts, _answering(attempts)))
     return turns
 
 
-def _made(attempts: Sequence[Call], fact: SpanFact | None = None) -> ModelTurn:
-    committed = any(call.generated for call in attempts)
+def _made(
+    attempts: Sequence[Call], answering: Container[int], fact: SpanFact | None = None
+) -> ModelTurn:
+    committed = any(id(call) in answering for call in attempts)
     return ModelTurn(fact=fact or attempts[0].fact, calls=tuple(attempts), committed=committed)
 
 

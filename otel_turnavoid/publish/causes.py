@@ -60,7 +60,8 @@ WITHHELD: Final = {
         "the observer looks at what the task must change, and sees it after the control",
     ),
     WithheldCause.OBSERVER_NOT_INDEPENDENT: Meaning(
-        "the observer is one of the agents, or came with an agent's credential",
+        "the observer is one of the agents, or came with an agent's credential, or with none where"
+        " the other run's had one",
         "the observer is a process of its own: another service.name, or the same one and another"
         " service.instance.id, stated on both sides",
     ),

@@ -137,6 +137,7 @@ def _found(cause: WithheldCause, pair: PairDecided) -> list[str]:
             for one in run.observations
             if not independent(one, (control, candidate))
         ]
+        said += _without_credential(control, candidate)
         agents = sorted(
             {process_name(*each) for run in (control, candidate) for each in run.identities}
         )
@@ -209,6 +210,21 @@ def _beside_turns(run: Run) -> int | None:
     if run.llm_calls is None or run.model_turns is None:
         return None
     return run.llm_calls - run.model_turns
+
+
+def _without_credential(control: Run, candidate: Run) -> list[str]:
+    """Return which observations came with none, where the same observer's other one had one."""
+    roles = {
+        (side, seen.observer): seen.role
+        for side, run in (("control", control), ("candidate", candidate))
+        for seen in run.observations
+    }
+    return [
+        f"{observer} saw the {side} without the credential that it had for the {other}"
+        for side, other in (("control", "candidate"), ("candidate", "control"))
+        for observer in _names(control if side == "control" else candidate)
+        if roles[side, observer] is None and roles.get((other, observer)) is not None
+    ]
 
 
 def _ended(run: Run) -> str:

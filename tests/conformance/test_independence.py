@@ -118,6 +118,8 @@ def test_an_observer_in_the_agents_service_must_be_a_stated_other_instance(cause
         ((None, None), ()),
         (("agent", "agent"), (INDEPENDENT,)),
         (("observer", "agent"), (INDEPENDENT,)),
+        (("observer", None), (INDEPENDENT,)),
+        ((None, "observer"), (INDEPENDENT,)),
         (("agent", "observer"), (INDEPENDENT,)),
         (("operator", "operator"), (INDEPENDENT,)),
     ],

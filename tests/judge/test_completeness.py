@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from otel_turnavoid.judge.facts import Counts
+from otel_turnavoid.judge.facts import Counts, Usage
 from otel_turnavoid.vocabulary import (
     Arm,
     Disposition,
@@ -18,6 +18,7 @@ from otel_turnavoid.vocabulary import (
 
 INCOMPLETE = (WithheldCause.INCOMPLETE_RUN,)
 UNPROVEN = (WithheldCause.COMPLETENESS_UNPROVEN,)
+CONFLICTING = (WithheldCause.CONFLICTING_EVIDENCE,)
 
 
 def verdict(run):
@@ -195,6 +196,36 @@ def test_a_lost_call_is_a_lost_call_and_no_made_up_turn(script, assembled) -> No
     facts = script().turns(2).done()
 
     assert assembled([fact for fact in facts if fact.seq != 2]).causes == INCOMPLETE
+
+
+# Generations that state one input
+
+
+@pytest.mark.parametrize(
+    ("others", "causes"),
+    [
+        pytest.param({}, CONFLICTING, id="more tokens of the same input"),
+        pytest.param({"model": "another"}, (), id="another model counts otherwise"),
+        pytest.param({"samplings": 4}, (), id="inner samplings add up"),
+        pytest.param({"disposition": Disposition.DISCARDED}, (), id="thrown away anyway"),
+        pytest.param({"disposition": Disposition.FAILED}, (), id="an attempt that failed"),
+        pytest.param({"usage": Usage(input=900, cache_read=700)}, (), id="cached tokens"),
+        pytest.param({"usage": Usage(input=200)}, (), id="the same tokens"),
+        pytest.param({"input_digest": None}, (), id="an input that is not stated"),
+    ],
+)
+def test_one_input_has_one_number_of_tokens(script, assembled, number, others, causes) -> None:
+    """A digest of too little, such as of the instructions alone, would hide every turn."""
+    run = script()
+    again = {"input_digest": number(1), "usage": Usage(input=900), **others}
+    run.turn({"input_digest": number(1), "usage": Usage(input=200)}, again)
+
+    found = assembled(run.done())
+
+    assert found.causes == causes
+    assert found.problems == (
+        ("calls with one input digest differ in their input tokens: 200, 900",) if causes else ()
+    )
 
 
 # What the sender itself says is missing

@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from otel_turnavoid.judge.calls import calls_of
-from otel_turnavoid.judge.facts import CallDetail
+from otel_turnavoid.judge.facts import CallDetail, Usage
 from otel_turnavoid.judge.spans import SpanTree
 from otel_turnavoid.judge.turns import turns_of
 from otel_turnavoid.vocabulary import Disposition, Entry, Purpose
@@ -155,6 +155,39 @@ def test_continuations_add_no_turn(script, said) -> None:
     run.turn(said(2))
 
     assert committed(run) == 2
+
+
+@pytest.mark.parametrize(
+    ("failure", "turns"),
+    [
+        pytest.param({"usage": Usage()}, 0, id="refused: nothing shows that it was sampled"),
+        pytest.param({"samplings": 0}, 0, id="itself a continuation"),
+        pytest.param({"samplings": 1}, 1, id="cut, as it says"),
+        pytest.param({"usage": Usage(output=7)}, 1, id="cut, as its tokens say"),
+        pytest.param({"samplings": 1, "purpose": Purpose.SIDE}, 0, id="side work"),
+    ],
+)
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_continuation_of_a_cut_answer_brings_the_turn_to_its_end(
+    script, said, failure, turns, inside
+) -> None:
+    run = script()
+    attempts = [said(1, **FAIL, **failure), said(1, samplings=0)]
+    if inside:
+        run.turn(*attempts)
+    else:
+        for attempt in attempts:
+            run.call(**attempt)
+
+    assert committed(run) == turns
+
+
+def test_each_cut_answer_is_a_turn_of_its_own(script, said) -> None:
+    run = script()
+    cut = {**FAIL, "samplings": 1}
+    run.turn(said(1), said(2, **cut), said(2, samplings=0), said(3, **cut), said(3, samplings=0))
+
+    assert committed(run) == 3
 
 
 def test_several_samplings_inside_one_response_are_one_turn(script, said) -> None:
