@@ -96,8 +96,7 @@ def assemble(
     counted = [fact for fact in tree.facts if fact.entry is not None]
     # A span that only links others to the run, such as a server's, may be open for days.
     timed = counted or tree.facts
-    start_ns = min(fact.start_ns for fact in timed)
-    end_ns = max(fact.end_ns for fact in timed)
+    start_ns, end_ns = _range(timed)
 
     check_facts(tree, findings)
     for doubt in doubts:
@@ -125,7 +124,9 @@ def assemble(
     evidence = Evidence.DECLARED if declared else Evidence.INFERRED
     check_evidence(evidence, settings, findings)
     check_end(state, ended=ended, seen=last is not None, findings=findings)
-    usable, contradictory = usable_observations(observations, start_ns, end_ns, settings)
+    # A declared run takes as long as its Invokes: an entry with a broken clock may lie years back.
+    lasting = _range((outermost if declared else ()) or timed)
+    usable, contradictory = usable_observations(observations, *lasting, settings)
     for observer in contradictory:
         findings.withhold(
             WithheldCause.CONFLICTING_EVIDENCE,
@@ -179,6 +180,11 @@ def assemble(
         trace_ids=tuple(sorted({fact.trace_id for fact in tree.facts})),
         roots=tuple((fact.trace_id, fact.span_id) for fact in outermost),
     )
+
+
+def _range(facts: Sequence[SpanFact]) -> tuple[int, int]:
+    """Return when the first of the spans began and the last one ended, in ns."""
+    return min(fact.start_ns for fact in facts), max(fact.end_ns for fact in facts)
 
 
 def _roots(tree: SpanTree) -> list[SpanFact]:

@@ -183,7 +183,7 @@ def _seen(observations: Iterable[Observation], run: Run, settings: Settings) -> 
         elif not independent(one, (run,)):
             problem = "the observer is not provably another process than the run's"
         elif one not in run.observations:
-            problem = "not the first of this observer within the run's time"
+            problem = "not the first of this observer within the time of the run's Invoke"
         lines.append(
             Seen(
                 observer=one.observer,

@@ -12,6 +12,7 @@ from otel_turnavoid.digest import input_digest
 from otel_turnavoid.judge.attribution import inferred_run_id, stray_run_id
 from otel_turnavoid.judge.facts import CallDetail, Fault, InvokeDetail, Retained, Usage
 from otel_turnavoid.judge.run import Key
+from otel_turnavoid.judge.settings import SECOND
 from otel_turnavoid.vocabulary import (
     Arm,
     Attr,
@@ -650,3 +651,14 @@ def test_models_are_those_of_the_generations_that_made_committed_turns(script, a
     run.call(model="judge", purpose=Purpose.VALIDATION)
 
     assert assembled(run.done()).models == ("asked", "guessed")
+
+
+def test_an_entry_with_a_broken_clock_does_not_make_an_old_observation_count(
+    script, assembled, observation
+) -> None:
+    day_ns = 24 * 3600 * SECOND
+    *entries, last = script().turns(1, tools=1).done()
+    astray = replace(last, start_ns=last.start_ns - day_ns)
+    stale = observation("k", "order:42=cancelled", at_ms=-day_ns // 1_000_000)
+
+    assert assembled([*entries, astray], stale).observations == ()
