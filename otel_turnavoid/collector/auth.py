@@ -14,16 +14,14 @@ Tokens are kept as hashes, and compared in a time that says nothing about them.
 from __future__ import annotations
 
 import hmac
-import logging
 import re
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Final, NamedTuple, final
 
 from otel_turnavoid.collector.answer import Refused, Trouble
+from otel_turnavoid.collector.complaints import Complaints
 from otel_turnavoid.collector.kept import Kept, read_file
 from otel_turnavoid.collector.securing import BearerTokenAuth, TokenFile
 from otel_turnavoid.errors import ConfigurationError
@@ -41,10 +39,6 @@ SHORTEST: Final = 16
 
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9\-._~+/]+=*")
 """``b64token`` of RFC 6750."""
-
-_QUIET_S: Final = 60.0
-
-_logger = logging.getLogger(__name__)
 
 
 class Credential(NamedTuple):
@@ -116,27 +110,6 @@ class Authenticator:
             if hmac.compare_digest(entry.digest, given):
                 found = entry.credential
         return found
-
-
-@final
-class Complaints:
-    """The same line in the log at most once a minute, however often it is true."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._said: dict[str, tuple[float, int]] = {}
-
-    def add(self, line: str) -> None:
-        """Say ``line``, or count it for the next time."""
-        now = self._clock()
-        with self._lock:
-            since, unsaid = self._said.get(line, (now - _QUIET_S, 0))
-            if now - since < _QUIET_S:
-                self._said[line] = (since, unsaid + 1)
-                return
-            self._said[line] = (now, 0)
-        _logger.warning("%s%s", line, f" ({unsaid} more times)" if unsaid else "")
 
 
 def _either(roles: frozenset[Role]) -> str:

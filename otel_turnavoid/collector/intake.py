@@ -20,7 +20,8 @@ from otel_turnavoid.collector.answer import (
     Trouble,
     shortened,
 )
-from otel_turnavoid.collector.auth import Complaints, Credential
+from otel_turnavoid.collector.auth import Credential
+from otel_turnavoid.collector.complaints import Complaints
 from otel_turnavoid.collector.permits import permitted
 from otel_turnavoid.collector.telemetry import Telemetry
 from otel_turnavoid.collector.writer import BusyError, Writer

@@ -11,7 +11,8 @@ import pytest
 
 from otel_turnavoid.collector import auth
 from otel_turnavoid.collector.answer import Refused, Trouble
-from otel_turnavoid.collector.auth import SENDERS, Authenticator, Complaints, Credential
+from otel_turnavoid.collector.auth import SENDERS, Authenticator, Credential
+from otel_turnavoid.collector.complaints import Complaints
 from otel_turnavoid.collector.duration import Duration
 from otel_turnavoid.collector.securing import BearerTokenAuth, TokenFile
 from otel_turnavoid.errors import ConfigurationError
