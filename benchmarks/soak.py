@@ -1,7 +1,7 @@
 """The processor under many spans and many open runs: memory, rate, expiry, and a later start.
 
 Run it with ``python benchmarks/soak.py``; ``--spans 10_000_000 --open-runs 1_000_000`` is the
-whole of it and takes hours, ``--spans 200_000 --open-runs 20_000`` some minutes. A
+whole of it and takes an hour or so, ``--spans 200_000 --open-runs 20_000`` some minutes. A
 ``turnavoid collect`` process gets, over OTLP/HTTP from four senders, whole runs among the spans
 of other things: control, candidate and an observation of each, so that every pair is decided
 and published, and runs that never end. Its resident memory is read after each twentieth.
