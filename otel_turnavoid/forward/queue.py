@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from otel_turnavoid.errors import TurnAvoidError
-from otel_turnavoid.forward.queue_file import QueueFile, Slot
+from otel_turnavoid.forward.queue_file import QueueError, QueueFile, Slot
 from otel_turnavoid.forward.request import Encoding, Signal, Stored
 
 IN_FLIGHT_BYTES: Final = 64 << 20
@@ -54,7 +54,7 @@ class Queue:
         """Take up what the file holds.
 
         Args:
-            file: Closed by ``close``.
+            file: Closed by ``close``, and where it cannot be read.
             max_requests: How many requests may wait.
             max_bytes: How many bytes of bodies may wait; a request alone may be larger.
 
@@ -65,7 +65,11 @@ class Queue:
         self._max_bytes = max_bytes
         self._file = file
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="turnavoid-queue")
-        slots = file.slots()
+        try:
+            slots = file.slots()
+        except QueueError:
+            file.close()
+            raise
         self._sizes = {slot.id: slot.size for slot in slots}
         self._bytes = sum(self._sizes.values())
         self._next_id = slots[-1].id + 1 if slots else 1
