@@ -15,6 +15,7 @@ from otel_turnavoid.cli.progress import Progress
 from otel_turnavoid.cli.source import config_option, ledger_option, open_ledger
 from otel_turnavoid.errors import InputError
 from otel_turnavoid.judge.facts import resolved
+from otel_turnavoid.publish.layout import count
 
 if TYPE_CHECKING:
     from otel_turnavoid.judge.facts import Observation, SpanFact
@@ -181,18 +182,18 @@ def summary(tally: Tally, decisions: Sequence[Decision], outcomes: Mapping[Outco
     pairs = [decision for decision in decisions if isinstance(decision, PairDecided)]
     nulls = sum(isinstance(decision, NullDecided) for decision in decisions)
     told = tally.conversations
-    recorded = f", {_count(told, 'conversation')}" if told else ""
+    recorded = f", {count(told, 'conversation')}" if told else ""
     broken = f", {tally.broken} broken" if tally.broken else ""
     read = (
-        f"{_count(tally.spans, 'span')}, {_count(tally.records, 'log record')}{recorded};"
+        f"{count(tally.spans, 'span')}, {count(tally.records, 'log record')}{recorded};"
         f" {tally.ignored} not about agents, {tally.rejected} refused{broken}"
     )
     stored = (
-        f"{_count(tally.facts, 'fact')}, {_count(tally.observations, 'observation')};"
+        f"{count(tally.facts, 'fact')}, {count(tally.observations, 'observation')};"
         f" {tally.duplicates} known already"
     )
-    decided = f"{_count(len(pairs), 'pair')}, {_count(nulls, 'control pair')}"
-    runs = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items()) or "none"
+    decided = f"{count(len(pairs), 'pair')}, {count(nulls, 'control pair')}"
+    runs = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items()) or "none"
     turns = (
         f"{sum(pair.avoided for pair in pairs)} avoided,"
         f" {sum(pair.withheld for pair in pairs)} withheld,"
@@ -200,7 +201,3 @@ def summary(tally: Tally, decisions: Sequence[Decision], outcomes: Mapping[Outco
     )
     lines = {"read": read, "stored": stored, "decided": decided, "turns": turns, "runs": runs}
     return "\n".join(f"{what:<9}{said}" for what, said in lines.items())
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

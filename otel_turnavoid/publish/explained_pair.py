@@ -15,6 +15,7 @@ from otel_turnavoid.publish.explanation import (
     PairExplained,
     Why,
 )
+from otel_turnavoid.publish.layout import count
 from otel_turnavoid.store.reading import Record
 from otel_turnavoid.vocabulary import (
     Evidence,
@@ -187,7 +188,7 @@ def _for_credit(pair: PairDecided) -> tuple[str, ...]:
         f"the candidate's lifecycle is {Lifecycle.REALIZED}",
         f"both runs ended as completed, and {proven}",
         f"{pair.observer}, which by its identity is none of the agents, looked at both runs",
-        f"it saw the same {_count(len(pair.control_effects), 'required effect')} of both",
+        f"it saw the same {count(len(pair.control_effects), 'required effect')} of both",
         "models and instrumentation are comparable",
         *_at_its_word(control, candidate),
     )
@@ -199,7 +200,7 @@ def _at_its_word(control: Run, candidate: Run) -> tuple[str, ...]:
     if before is None or after is None or after <= 0:
         return ()
     said = (
-        f"the candidate made {_count(after, 'model call')} that added no turn, the control"
+        f"the candidate made {count(after, 'model call')} that added no turn, the control"
         f" {before}; what such calls were for is the agent's own word, so look at them below"
     )
     return (said,)
@@ -251,7 +252,3 @@ def _observers(run: Run, common: set[str]) -> list[str]:
 def process_name(service: str, instance: str) -> str:
     """Return a service identity for people; what is not stated is said to be missing."""
     return f"{service or '(no service.name)'} / {instance or '(no service.instance.id)'}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -19,7 +19,7 @@ from otel_turnavoid.publish.explanation import (
     TurnLine,
     Why,
 )
-from otel_turnavoid.publish.layout import clean, duration, fields, moment, paragraph, table
+from otel_turnavoid.publish.layout import clean, count, duration, fields, moment, paragraph, table
 from otel_turnavoid.vocabulary import UNCHANGED, Arm, Outcome
 
 _SHOWN: Final = 200
@@ -110,12 +110,12 @@ def verdict_words(said: Figures) -> str:
     if said.control_turns is None or said.candidate_turns is None:
         return "nothing to credit: the spans of one run cannot tell its turns"
     if said.avoided:
-        return f"{_count(said.avoided, 'model turn')} avoided"
+        return f"{count(said.avoided, 'model turn')} avoided"
     if said.withheld:
         others = f" (and {len(said.causes) - 1} more)" if len(said.causes) > 1 else ""
-        return f"{_count(said.withheld, 'model turn')} withheld: {said.causes[0]}{others}"
+        return f"{count(said.withheld, 'model turn')} withheld: {said.causes[0]}{others}"
     if said.added:
-        return f"{_count(said.added, 'model turn')} added"
+        return f"{count(said.added, 'model turn')} added"
     return "no difference in model turns"
 
 
@@ -133,7 +133,7 @@ def verdict_sentence(pair: PairExplained) -> str:
         return "On the same input both runs needed equally many committed model turns."
     fewer = (
         "On the same input the candidate needed"
-        f" {_count(said.potential, 'committed model turn')} fewer than the control"
+        f" {count(said.potential, 'committed model turn')} fewer than the control"
     )
     if said.withheld:
         return f"{fewer}. That earns nothing, because {pair.why[0].what}."
@@ -328,8 +328,8 @@ def _declared(run: RunExplained) -> Iterator[str]:
         yield "  Declared at its end: nothing, so nothing proves that all of it arrived"
     else:
         yield (
-            f"  Declared at its end: {_count(counts.agent_turns, 'AgentTurn')},"
-            f" {_count(counts.llm_calls, 'LlmCall')}, {_count(counts.tool_turns, 'ToolTurn')},"
+            f"  Declared at its end: {count(counts.agent_turns, 'AgentTurn')},"
+            f" {count(counts.llm_calls, 'LlmCall')}, {count(counts.tool_turns, 'ToolTurn')},"
             f" {counts.entries} {'entry' if counts.entries == 1 else 'entries'}"
         )
         if not run.missing:
@@ -372,7 +372,3 @@ def _observed(run: RunExplained) -> Iterator[str]:
 
 def _known(turns: int | None) -> str:
     return "unknown" if turns is None else str(turns)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -72,3 +72,8 @@ def duration(milliseconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     sign = "-" if milliseconds < 0 else ""
     return f"{sign}{hours} h {minutes} min" if hours else f"{sign}{minutes} min {seconds} s"
+
+
+def count(number: int, noun: str) -> str:
+    """Return ``1 turn`` or ``2 turns``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
