@@ -14,6 +14,10 @@ TOO_MANY_REQUESTS: Final = Refused(Trouble.UNAVAILABLE, "too many requests in ha
 LATE: Final = Refused(Trouble.UNAVAILABLE, "the message did not arrive in time")
 TOO_LITTLE_MEMORY: Final = Refused(Trouble.UNAVAILABLE, "too little memory is left")
 
+_ASKED_FOR_AT_ONCE: Final = 4
+_AT_THE_DOOR_S: Final = 0.1
+"""A sender that is slower than this does not keep others waiting."""
+
 
 class Budget:
     """Requests that may be in hand at once, and bytes of their bodies."""
@@ -36,6 +40,7 @@ class Budget:
         self._held = 0
         self._requests = 0
         self._arriving: set[asyncio.Future[Any]] = set()
+        self._door = asyncio.Semaphore(_ASKED_FOR_AT_ONCE)
 
     def refusal(self) -> Refused | None:
         """Return why no more requests are taken, before anything of one is read."""
@@ -66,20 +71,40 @@ class Budget:
             self._held -= mine
             self._requests -= 1
 
-    async def arrival(self, message: Awaitable[Any], patience_s: float) -> Any:
-        """Return a message when it has arrived, or a refusal: it is late, or was given up."""
-        arriving = asyncio.ensure_future(message)
-        self._arriving.add(arriving)
+    async def arrival(self, read: Callable[[], Awaitable[Any]], patience_s: float) -> Any:
+        """Return a message when it has arrived, or a refusal: memory is short, or it is late.
+
+        Nobody knows how large a message is before it has arrived, and its sender sends only
+        once it is asked for. So few are asked for at once, each after a look at the memory.
+
+        Args:
+            read: Asks for the message.
+            patience_s: How long it may take to arrive.
+        """
+        async with self._door:
+            if self.pressed():
+                return TOO_LITTLE_MEMORY
+            arriving = asyncio.ensure_future(read())
+            self._arriving.add(arriving)
+            try:
+                await asyncio.wait({arriving}, timeout=min(_AT_THE_DOOR_S, patience_s))
+            except BaseException:
+                self._forget(arriving)
+                raise
         try:
-            await asyncio.wait({arriving}, timeout=patience_s)
+            if not arriving.done():
+                await asyncio.wait({arriving}, timeout=max(0.0, patience_s - _AT_THE_DOOR_S))
             if arriving.cancelled():
                 return TOO_LITTLE_MEMORY
             return arriving.result() if arriving.done() else LATE
         finally:
-            self._arriving.discard(arriving)
-            arriving.cancel()
+            self._forget(arriving)
 
     def give_up_arriving(self) -> None:
         """Refuse every message that is still arriving, so that its memory is free."""
         for arriving in self._arriving:
             arriving.cancel()
+
+    def _forget(self, arriving: asyncio.Future[Any]) -> None:
+        self._arriving.discard(arriving)
+        arriving.cancel()

@@ -63,7 +63,7 @@ def handlers(
 
 def _export(intake: Intake, budget: Budget, signal: Signal, patience_s: float) -> _Export:
     async def received(context: _Context) -> bytes | Refused:
-        body: Any = await budget.arrival(context.read(), patience_s)
+        body: Any = await budget.arrival(context.read, patience_s)
         # grpcio has answered already what was above its limit: then this answer goes nowhere.
         return body if isinstance(body, (bytes, Refused)) else _NO_MESSAGE
 

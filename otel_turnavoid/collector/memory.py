@@ -103,7 +103,7 @@ class MemoryGuard:
             used: Returns the bytes in use.
         """
         self.pressed = False
-        """Whether memory is short."""
+        """Whether memory was short at the last look."""
         self._soft = soft
         self._hard = hard
         self._relieve = relieve
@@ -111,12 +111,20 @@ class MemoryGuard:
         self._ended = asyncio.Event()
 
     def look(self) -> None:
-        """Look once."""
+        """Look once, and make room where there is too little."""
         used = self._used()
         if used > self._hard:
             self._relieve()
             gc.collect()
             used = self._used()
+        self._weigh(used)
+
+    def short(self) -> bool:
+        """Look, and return whether memory is short now: senders are faster than the clock."""
+        self._weigh(self._used())
+        return self.pressed
+
+    def _weigh(self, used: int) -> None:
         pressed = used > self._soft
         if pressed and not self.pressed:
             _logger.warning("memory is short (%d MiB), senders are told to retry", used // _MIB)

@@ -371,7 +371,7 @@ class Processor:
         except OSError:
             problem = "this system does not say how much memory is in use"
             raise ConfigurationError(self._config.memory_key, problem) from None
-        budget.pressed = lambda: guard.pressed
+        budget.pressed = guard.short
         work = guard.run(limiter.check_interval.seconds)
         await parts.enter_async_context(self._working(work, guard.close))
 

@@ -22,7 +22,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from otel_turnavoid.collector.budget import Budget
 from otel_turnavoid.collector.config import Config, parse
 from otel_turnavoid.collector.processor import Processor
 from otel_turnavoid.errors import ConfigurationError, InputError, LedgerError
@@ -255,25 +254,3 @@ def test_two_processors_do_not_share_a_port(processor, tmp_path):
 
     with pytest.raises(ConfigurationError, match="address already in use"):
         Processor(config, ledger_url=f"sqlite:///{tmp_path / 'l.db'}").start()
-
-
-class TestBudget:
-    def test_bytes_beyond_the_limit_are_refused(self):
-        budget = Budget(10)
-        with budget.hold() as first, budget.hold() as second:
-            assert first(6)
-            assert not second(5)
-            assert second(4)
-
-    def test_bytes_are_given_back(self):
-        budget = Budget(10)
-        with budget.hold() as first:
-            first(10)
-        with budget.hold() as second:
-            assert second(10)
-
-    def test_a_request_alone_is_never_refused(self):
-        budget = Budget(10)
-        with budget.hold() as alone:
-            assert alone(8)
-            assert alone(8)

@@ -74,6 +74,26 @@ def test_the_memory_in_use_is_some_megabytes_and_below_what_there_is() -> None:
     assert MIB < resident_bytes() < total_bytes()
 
 
+def test_whether_memory_is_short_is_what_is_so_now_and_not_at_the_last_look() -> None:
+    used = [1]
+    guard = MemoryGuard(2, 4, lambda: None, lambda: used[0])
+    guard.look()
+
+    said = []
+    for used[0] in (3, 1):
+        said.append((guard.short(), guard.pressed))
+
+    assert said == [(True, True), (False, False)]
+
+
+def test_asking_whether_memory_is_short_gives_nothing_up() -> None:
+    relieved: list[int] = []
+    guard = MemoryGuard(2, 4, lambda: relieved.append(1), lambda: 9)
+
+    assert guard.short()
+    assert relieved == []
+
+
 def test_it_looks_until_it_is_closed() -> None:
     async def looks() -> int:
         seen: list[int] = []

@@ -352,7 +352,11 @@ def test_bytes_in_hand_count_as_they_are_after_decompression(start, request_of, 
 
 
 def test_messages_that_arrive_all_at_once_are_bounded_by_the_memory_limiter(process):
-    """gRPC buffers each before anybody can count it: together they are a gibibyte."""
+    """gRPC buffers each before anybody can count it: together they are a gibibyte.
+
+    Above 250 MiB none is asked for; the few that were asked for by then are taken twice each,
+    as gRPC's buffer and as a message.
+    """
     limiter = "limit_mib: 400, spike_limit_mib: 150, check_interval: 10ms"
     served = process(processors=f"memory_limiter: {{{limiter}}}")
     body = field(15, bytes(40 * MIB))  # a field that nobody knows
