@@ -40,6 +40,11 @@ def check_facts(tree: SpanTree, findings: Findings) -> None:
                 WithheldCause.INCOMPLETE_RUN,
                 f"span {fact.span_id}: {fact.dropped} attributes were dropped by a span limit",
             )
+    for dropped in sorted({fact.resource_dropped for fact in tree.facts if fact.own} - {0}):
+        findings.withhold(
+            WithheldCause.INCOMPLETE_RUN,
+            f"{dropped} attributes of the resource were dropped, and perhaps the run's own",
+        )
     if any(fact.sampled for fact in tree.facts):
         findings.withhold(WithheldCause.SAMPLED, "the trace state shows sampling")
 
@@ -56,6 +61,13 @@ def check_across(found: Across, findings: Findings) -> None:
             WithheldCause.COMPLETENESS_UNPROVEN,
             "another run began inside of this one, under an id of its own, and its turns are not"
             f" in the count: {_shown(found.inside)}",
+        )
+    if found.perhaps_inside:
+        findings.withhold(
+            WithheldCause.COMPLETENESS_UNPROVEN,
+            "another run began in the trace of this one, below a span that is not here, and nothing"
+            " shows that its turns are not this one's:"
+            f" {_shown(found.perhaps_inside)}",
         )
 
 

@@ -36,9 +36,9 @@ WITHHELD: Final = {
     ),
     WithheldCause.COMPLETENESS_UNPROVEN: Meaning(
         "nothing proves that all turns are counted: no declared counts, a kind of evidence that is"
-        " not accepted, another run begun inside of this one, committed turns beside calls that"
-        " none of them holds, continuations of nothing, or turns that only one of the runs shows"
-        " by its calls",
+        " not accepted, another run that began inside of this one or may have, committed turns"
+        " beside calls that none of them holds, continuations of nothing, or turns that only one of"
+        " the runs shows by its calls",
         "the Invoke declares its counts when it ends, sub-agents carry its run id, and calls lie in"
         " their AgentTurns (or, for spans of others, the configuration accepts inferred evidence)",
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,8 @@ from otel_turnavoid.store.turns import Turns
 _BUSY_SECONDS: Final = 8.0
 """How long one process waits for another to finish its transaction: less than the ten seconds
 after which senders of telemetry give up by default, so that they hear why."""
+
+_AGAIN_SECONDS: Final = 0.01
 
 _PLANNING: Final = {
     "enable_seqscan": "off",
@@ -270,7 +274,7 @@ def _connect(url: URL) -> Engine:
         # We begin transactions ourselves: the driver would begin them too late to lock.
         connection.isolation_level = None
         cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode=WAL")
+        _use_wal(cursor)
         # FULL: a commit survives power loss too, not only the death of the process.
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA temp_store=MEMORY")
@@ -282,6 +286,20 @@ def _connect(url: URL) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
     return engine
+
+
+def _use_wal(cursor: sqlite3.Cursor) -> None:
+    """Write ahead; SQLite itself does not wait where others do the same to a new file."""
+    give_up_s = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:  # noqa: PERF203 - it waits anyway
+            if "locked" not in str(error) or time.monotonic() > give_up_s:
+                raise
+            time.sleep(_AGAIN_SECONDS)
+        else:
+            return
 
 
 def _connect_to_server(url: URL) -> Engine:

@@ -2,22 +2,48 @@
 
 A trace with unclaimed spans is read whole, and each run in it too: attribution must see every
 ancestor that is known. A run that has to do with another one, by a span below the other's or by
-one that both claim, is read together with it. So is every trace that may hold a copy of a call.
+one that both claim, or below a span of its trace that is not stored, is read together with it.
+So is every trace that may hold a copy of a call.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, and_, select
+from sqlalchemy import Connection, and_, func, or_, select
 
-from otel_turnavoid.judge.across import Across, Link, across
+from otel_turnavoid.judge.across import Across, Link, Top, across, perhaps_inside
 from otel_turnavoid.judge.attribution import Attribution, attribute, stray_run_id, trace_of
 from otel_turnavoid.judge.facts import Observation, SpanFact, decode_observation, decode_span
 from otel_turnavoid.store import schema, twins
 from otel_turnavoid.store.paging import chunks
+from otel_turnavoid.store.statements import Lookup
+
+_spans = schema.spans.c
+_FACTS = select(_spans.run_id, _spans.trace_id, _spans.span_id, _spans.content, _spans.body)
+_OF_RUNS = Lookup(lambda among: _FACTS.where(among(_spans.run_id)))
+_OF_TRACES = Lookup(lambda among: _FACTS.where(among(_spans.trace_id)))
+_WITH_UNCLAIMED = Lookup(
+    lambda among: (
+        select(_spans.trace_id).where(among(_spans.trace_id), _spans.run_id.is_(None)).distinct()
+    )
+)
+_WITH_SEVERAL = Lookup(
+    lambda among: (
+        select(_spans.trace_id)
+        .where(among(_spans.trace_id))
+        .group_by(_spans.trace_id)
+        .having(func.min(_spans.run_id) != func.max(_spans.run_id))
+    )
+)
+_observations = schema.observations.c
+_OBSERVATIONS = Lookup(
+    lambda among: (
+        select(_observations.run_id, _observations.body).where(among(_observations.run_id))
+    )
+)
 
 
 class Gathered(NamedTuple):
@@ -34,37 +60,47 @@ def gather(connection: Connection, run_ids: Iterable[str], trace_ids: Iterable[s
     """Read all facts that bear on these runs and traces."""
     facts: dict[tuple[str, str, bytes], SpanFact] = {}
     links: set[Link] = set()
+    tops: set[Top] = set()
     run_ids, trace_ids = set(run_ids), set(trace_ids)
     read_runs: set[str] = set()
     read_traces: set[str] = set()
     touched_traces: set[str] = set()
-    columns = schema.spans.c
     while run_ids - read_runs or trace_ids - read_traces:
         new_runs, new_traces = run_ids - read_runs, trace_ids - read_traces
         found = [
-            *_spans_where(connection, columns.run_id, new_runs),
-            *_spans_where(connection, columns.trace_id, new_traces),
+            *_OF_RUNS.rows(connection, new_runs),
+            *_OF_TRACES.rows(connection, new_traces),
         ]
         read_runs |= new_runs
         read_traces |= new_traces
         new: list[SpanFact] = []
-        for row in found:
-            key = (row.trace_id, row.span_id, row.content)
+        touched: set[str] = set()
+        for run_id, trace_id, span_id, content, body in found:
+            key = (trace_id, span_id, content)
             if key not in facts:
-                facts[key] = decode_span(row.body)
+                facts[key] = decode_span(body)
                 new.append(facts[key])
+            if run_id is not None:
+                run_ids.add(run_id)
+                touched.add(trace_id)
         trace_ids |= twins.traces_of(connection, new)
-        run_ids |= {row.run_id for row in found if row.run_id is not None}
-        touched = {row.trace_id for row in found if row.run_id is not None} - touched_traces
+        touched -= touched_traces
         touched_traces |= touched
-        trace_ids |= _with_unclaimed(connection, touched - read_traces)
+        trace_ids.update(_WITH_UNCLAIMED.scalars(connection, touched - read_traces))
+        # What lies across runs is only where there are several; nearly every trace has one.
+        touched = set(_WITH_SEVERAL.scalars(connection, touched))
         for link in _links_across(connection, touched):
             links.add(link)
             if link.run_id is not None:
                 run_ids.add(link.run_id)
+        new_tops = set(_tops_beyond(connection, touched))
+        tops |= new_tops
+        for pair in perhaps_inside(new_tops, {}):
+            run_ids.update(pair)
     attribution = attribute(facts.values())
     links.update(_links_within(attribution, facts.values(), read_traces))
-    return Gathered(attribution, across(links), read_traces)
+    tops.update(_tops_within(attribution, read_traces))
+    return Gathered(attribution, across(links, tops), read_traces)
 
 
 def evidence_of(
@@ -82,31 +118,9 @@ def evidence_of(
 
 def observations_of(connection: Connection, run_ids: Iterable[str]) -> dict[str, list[Observation]]:
     """Return every observation that names one of these runs, by run."""
-    columns = schema.observations.c
     found: dict[str, list[Observation]] = defaultdict(list)
-    for chunk in chunks(run_ids):
-        bodies = select(columns.run_id, columns.body).where(columns.run_id.in_(chunk))
-        for row in connection.execute(bodies):
-            found[row.run_id].append(decode_observation(row.body))
-    return found
-
-
-def _spans_where(connection: Connection, column: Any, values: Iterable[str]) -> Iterator[Any]:
-    columns = schema.spans.c
-    for chunk in chunks(values):
-        yield from connection.execute(
-            select(
-                columns.trace_id, columns.span_id, columns.content, columns.run_id, columns.body
-            ).where(column.in_(chunk))
-        )
-
-
-def _with_unclaimed(connection: Connection, trace_ids: Iterable[str]) -> set[str]:
-    columns = schema.spans.c
-    found: set[str] = set()
-    for chunk in chunks(trace_ids):
-        unclaimed = columns.trace_id.in_(chunk) & columns.run_id.is_(None)
-        found.update(connection.scalars(select(columns.trace_id).where(unclaimed).distinct()))
+    for run_id, body in _OBSERVATIONS.rows(connection, run_ids):
+        found[run_id].append(decode_observation(body))
     return found
 
 
@@ -146,6 +160,41 @@ def _links_across_here(connection: Connection, trace_ids: Iterable[str]) -> Iter
                     if one.run_id != other.run_id:
                         yield one
                         yield other
+
+
+def _tops_beyond(connection: Connection, trace_ids: Iterable[str]) -> Iterator[Top]:
+    """Yield the tops of all runs of those traces where one lies below a span that is not stored."""
+    one, above = schema.spans.alias("one"), schema.spans.alias("above")
+    its_parent = select(above.c.span_id).where(
+        above.c.trace_id == one.c.trace_id, above.c.span_id == one.c.parent_id
+    )
+    claimed = one.c.run_id.is_not(None)
+    hanging = select(one.c.trace_id).where(
+        claimed, one.c.parent_id.is_not(None), ~its_parent.exists()
+    )
+    at_the_top = select(one.c.trace_id, one.c.run_id, one.c.body).where(
+        claimed,
+        or_(
+            one.c.parent_id.is_(None),
+            ~its_parent.where(above.c.run_id == one.c.run_id).exists(),
+        ),
+    )
+    for chunk in chunks(trace_ids):
+        broken = connection.scalars(hanging.where(one.c.trace_id.in_(chunk)).distinct()).all()
+        for row in connection.execute(at_the_top.where(one.c.trace_id.in_(broken))):
+            yield _top(decode_span(row.body), row.run_id)
+
+
+def _tops_within(attribution: Attribution, whole_traces: set[str]) -> Iterator[Top]:
+    """Yield every span of the traces that were read whole and belongs to a run."""
+    for run_id, members in attribution.runs.items():
+        for fact in members:
+            if fact.trace_id in whole_traces:
+                yield _top(fact, run_id)
+
+
+def _top(fact: SpanFact, run_id: str) -> Top:
+    return Top(fact.trace_id, fact.span_id, fact.parent_id, run_id, fact.start_ns, fact.end_ns)
 
 
 def _links_within(

@@ -41,8 +41,8 @@ GOES_ON = Call(samplings=0)
 INFERRED = Settings(accept=frozenset(Evidence))
 
 
-def control(turns: Any = 3) -> bytes:
-    return run_spans(run_id="c", turns=turns)
+def control(turns: Any = 3, **options: Any) -> bytes:
+    return run_spans(run_id="c", turns=turns, **options)
 
 
 def candidate(turns: Any = 2, **options: Any) -> bytes:
@@ -367,7 +367,8 @@ def test_so_they_are_where_the_run_itself_lies_behind_another_server() -> None:
         pytest.param(inner(b""), id="a root of the trace"),
         pytest.param(inner(OTHER_SERVER), id="under the same server"),
         pytest.param(
-            inner(SERVER, **{Attr.INPUT_DIGEST: input_digest("another task")}), id="its own input"
+            inner(OTHER_SERVER, **{Attr.INPUT_DIGEST: input_digest("another task")}),
+            id="under the same server, with its own input",
         ),
     ],
 )
@@ -375,6 +376,68 @@ def test_an_agent_that_ran_beside_it_is_none_of_the_run(beside: list[Any]) -> No
     spans = [*agent("fused-batch", 1, OTHER_SERVER), *beside]
 
     assert figures(inferred(*spans)) == (4, 1, 3, 0, [])
+
+
+def test_an_input_of_its_own_does_not_show_that_an_agent_behind_a_server_was_not_called() -> None:
+    beside = inner(SERVER, **{Attr.INPUT_DIGEST: input_digest("another task")})
+    pair = inferred(*agent("fused-batch", 1, OTHER_SERVER), *beside)
+
+    assert figures(pair) == (4, 1, 0, 3, [UNPROVEN])
+
+
+BELOW_THE_SERVER = {"trace_id": b"k" * 16, "start_ns": START_NS + MS}
+
+
+def with_parent(body: bytes, parent: bytes) -> bytes:
+    """Return a run with its root below a span that is nowhere."""
+    request = ExportTraceServiceRequest.FromString(body)
+    for span in request.resource_spans[0].scope_spans[0].spans:
+        span.parent_span_id = span.parent_span_id or parent
+    return request.SerializeToString()
+
+
+def test_a_declared_sub_agent_behind_a_server_leaves_its_caller_unproven() -> None:
+    """It has a run id of its own, and the server's spans go elsewhere."""
+    sub = with_parent(run_spans(run_id="sub", arm=None, turns=4, **BELOW_THE_SERVER), SERVER)
+
+    pair = verdict(control(), candidate(trace_id=b"k" * 16), sub)
+
+    assert figures(pair) == (3, 2, 0, 1, [UNPROVEN])
+    assert found(pair) == [
+        (
+            "in the candidate: another run began in the trace of this one, below a span that is not"
+            " here, and nothing shows that its turns are not this one's: sub"
+        )
+    ]
+
+
+def test_so_does_one_that_took_up_its_message_later() -> None:
+    """A trace has one root, and all else in it was called from there."""
+    later = {"trace_id": b"k" * 16, "start_ns": START_NS + 3_600 * SECOND}
+    sub = with_parent(run_spans(run_id="sub", arm=None, turns=4, **later), SERVER)
+
+    assert figures(verdict(control(), candidate(trace_id=b"k" * 16), sub)) == (
+        3,
+        2,
+        0,
+        1,
+        [UNPROVEN],
+    )
+
+
+def test_a_run_behind_another_server_after_the_first_had_ended_is_no_part_of_it() -> None:
+    later = {"trace_id": b"k" * 16, "start_ns": START_NS + 3_600 * SECOND}
+    other = with_parent(run_spans(run_id="other", arm=None, turns=4, **later), SERVER)
+    k = with_parent(candidate(trace_id=b"k" * 16), OTHER_SERVER)
+
+    assert figures(verdict(control(), k, other)) == (3, 2, 1, 0, [])
+
+
+def test_a_shadow_run_below_the_same_server_is_a_run_beside_it() -> None:
+    shared = {"trace_id": b"k" * 16}
+    runs = [control(**shared), candidate(**shared)]
+
+    assert figures(verdict(*(with_parent(run, SERVER) for run in runs))) == (3, 2, 1, 0, [])
 
 
 def test_a_sub_agent_of_others_behind_a_server_was_not_declared() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from otel_turnavoid.judge.settings import SECOND
 from otel_turnavoid.otlp import Batch
 from otel_turnavoid.testing import START_NS
 
@@ -115,6 +116,56 @@ def test_a_sub_agent_that_is_seen_after_the_verdict_contradicts_it(
     assert bench.contradicted() == AVOIDED[:1]
 
 
+@pytest.fixture
+def behind(s: Batch) -> Batch:
+    """The sub-agent below a web server's span, which is stored nowhere."""
+    invoke, *entries = s.facts
+    return replace(s, facts=[replace(invoke, parent_id="5" * 16), *entries])
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_sub_agent_behind_a_server_leaves_its_caller_unproven_whichever_arrives_first(
+    bench: Any, known: list[Batch], behind: Batch, order: tuple[int, ...]
+) -> None:
+    control, k, *observations = known
+    for place in order:
+        bench.add((control, k, behind)[place], at=0)
+        bench.decide(0)
+        bench.reopen()
+    bench.add(*observations, at=0)
+
+    assert bench.decide(1) == []
+    assert bench.decide(WAIT)[:3] == UNPROVEN
+    assert problems(bench, "k") == (
+        (
+            "another run began in the trace of this one, below a span that is not here, and nothing"
+            " shows that its turns are not this one's: s"
+        ),
+    )
+
+
+def test_a_sub_agent_behind_a_server_that_is_seen_after_the_verdict_contradicts_it(
+    bench: Any, known: list[Batch], behind: Batch
+) -> None:
+    bench.add(*known, at=0)
+    assert bench.decide(1) == AVOIDED
+    bench.add(behind, at=2)
+    bench.decide(3)
+
+    assert bench.contradicted() == AVOIDED[:1]
+
+
+def test_two_runs_below_one_server_are_two_runs(
+    bench: Any, known: list[Batch], behind: Batch
+) -> None:
+    control, k, *observations = known
+    invoke, *entries = k.facts
+    below = replace(k, facts=[replace(invoke, parent_id="5" * 16), *entries])
+    bench.add(control, below, *observations, behind, at=0)
+
+    assert bench.decide(1)[0] == AVOIDED[0]
+
+
 def test_two_runs_of_one_trace_are_two_runs(bench: Any, run: Make, seen: Make) -> None:
     """A37: a trace id made from a session, or a harness around both."""
     c, k = run("c", trace_id=TRACE), run("k", "fused-batch", turns=2, trace_id=TRACE)
@@ -130,7 +181,7 @@ def test_a_span_that_another_run_claims_is_evidence_of_neither(
     claimed = replace(thief.facts[1], span_id=known[1].facts[1].span_id)
     bench.add(*known, at=0)
     bench.decide(0)
-    bench.ledger.add([claimed], arrived_ns=0)
+    bench.ledger.add([thief.facts[0], claimed], arrived_ns=0)
 
     assert bench.decide(1)[:3] == CONFLICT
     assert problems(bench, "k") == ("spans of this run are claimed by another one too: thief",)
@@ -172,3 +223,31 @@ def test_many_runs_of_one_trace_are_not_read_for_one_of_them(
     bench.decide(3)
 
     assert len(decoded) == len(late.facts)
+
+
+def test_nor_where_each_lies_behind_a_server_of_its_own(
+    bench: Any, run: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from otel_turnavoid.store import gathering  # noqa: PLC0415 - patched here
+
+    def behind(number: int) -> Batch:
+        one = run(f"r{number}", trace_id=TRACE, start_ns=START_NS + number * 3_600 * SECOND)
+        invoke, *entries = one.facts
+        return replace(one, facts=[replace(invoke, parent_id=f"{number:016x}"), *entries])
+
+    for number in range(30):
+        bench.add(behind(number), at=0)
+    bench.decide(1)
+    decoded: list[bytes] = []
+    plain = gathering.decode_span
+
+    def counted(body: bytes) -> Any:
+        decoded.append(body)
+        return plain(body)
+
+    monkeypatch.setattr(gathering, "decode_span", counted)
+    late = behind(31)
+    bench.add(late, at=2)
+    bench.decide(3)
+
+    assert len(decoded) == len(late.facts) + 31

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from otel_turnavoid.errors import LedgerError
 from otel_turnavoid.judge.facts import Observation
-from otel_turnavoid.store import Ledger
+from otel_turnavoid.store import Ledger, engine
 from otel_turnavoid.store.engine import Database
 
 
@@ -164,6 +165,24 @@ def test_an_error_that_is_not_the_databases_keeps_its_kind(url: str) -> None:
         raise ZeroDivisionError
 
     database.close()
+
+
+def test_who_finds_a_new_file_being_made_by_another_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite answers at once here, instead of waiting as it does elsewhere."""
+    waited: list[float] = []
+    with closing(sqlite3.connect(tmp_path / "l.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+
+        def sleep(seconds: float) -> None:
+            waited.append(seconds)
+            other.rollback()
+
+        monkeypatch.setattr(engine.time, "sleep", sleep)
+        Ledger.open(f"sqlite:///{tmp_path / 'l.db'}").close()
+
+    assert waited == [0.01]
 
 
 def test_many_who_open_a_new_ledger_at_once_share_it(url: str) -> None:
