@@ -38,7 +38,7 @@ from otel_turnavoid.vocabulary import SCOPE
 ROUNDS = 41
 MOST_OF_PLAIN = 1.25
 MOST_OF_OTHERS = 0.5
-MOST_OF_LESS = 0.6
+MOST_OF_LESS = 0.55
 """Of a decorator whose spans say less than half as much."""
 UNLIMITED = float("inf")
 

@@ -10,8 +10,8 @@ it is over, which is when another turn begins or the entry around it ends.
 
 from __future__ import annotations
 
-from threading import RLock
-from typing import TYPE_CHECKING
+from threading import Condition, RLock, get_ident
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,19 +19,38 @@ if TYPE_CHECKING:
     from otel_turnavoid.instrument.handles import CallHandle, TurnHandle
 
 
+class _Coming(NamedTuple):
+    """A turn whose span is being started."""
+
+    purpose: str
+    digest: str | None
+    thread: int
+
+    def awaited_by(self, purpose: str, digest: str | None, *, continuation: bool) -> bool:
+        """Tell whether a call of this thread continues it; who starts it never waits."""
+        return (
+            self.purpose == purpose
+            and self.thread != get_ident()
+            and (continuation or (digest is not None and digest == self.digest))
+        )
+
+
 class AutomaticTurns:
     """The automatic turns directly below one entry; parallel calls make parallel turns.
 
-    The lock is held while a turn's span starts, never while a call runs, and never while a span
-    ends: processors may take long over that, or wait for what other threads do.
+    The lock is never held while a call runs, nor while a span starts or ends: processors may
+    take long over that, or wait for what other threads do. Only a call that continues a turn
+    whose span another thread is starting waits for it, as that span is its parent.
     """
 
-    __slots__ = ("_closed", "_lock", "_turns")
+    __slots__ = ("_closed", "_coming", "_lock", "_started", "_turns")
 
     def __init__(self) -> None:
-        self._lock = RLock()
+        self._lock = RLock()  # reentrant: a finalizer may end a call at any moment
+        self._started = Condition(self._lock)
         self._turns: list[TurnHandle] = []
         """Turns with calls that run, and the last one."""
+        self._coming: list[_Coming] = []
         self._closed = False
 
     def enter(
@@ -50,21 +69,36 @@ class AutomaticTurns:
             continuation: Whether the call is known to sample nothing new.
             start: Opens a turn.
         """
-        over: list[TurnHandle] = []
-        try:
-            with self._lock:
+        with self._lock:
+            while True:
                 for turn in reversed(self._turns):
                     if _continues(turn, purpose, digest, continuation=continuation):
-                        break
-                else:
-                    over = self._take_idle()
-                    turn = start()
-                    turn.automatic_for = purpose
-                    self._turns.append(turn)
-                turn.input = digest
-                turn.running += 1
-                return turn
+                        turn.input = digest
+                        turn.running += 1
+                        return turn
+                if not any(
+                    coming.awaited_by(purpose, digest, continuation=continuation)
+                    for coming in self._coming
+                ):
+                    break
+                self._started.wait()
+            over = self._take_idle()
+            coming = _Coming(purpose, digest, get_ident())
+            self._coming.append(coming)
+        started: TurnHandle | None = None
+        try:
+            started = start()
+            started.automatic_for = purpose
+            started.input = digest
+            started.running = 1
+            return started
         finally:
+            with self._lock:
+                self._coming.remove(coming)
+                if started is not None:
+                    over += self._take_idle()  # those that came and ended meanwhile
+                    self._turns.append(started)
+                self._started.notify_all()
             _end(over)
 
     def leave(self, call: CallHandle) -> None:

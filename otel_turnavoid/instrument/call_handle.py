@@ -169,26 +169,25 @@ class CallHandle(Handle):
 
     def _opening(self, attributes: dict[str, Any]) -> None:
         self._asked = attributes
-        said = attributes.get
-        purpose = said(_PURPOSE)
+        purpose = attributes.get(_PURPOSE)
         if purpose is None:
             attributes[_PURPOSE] = purpose = self.purpose or _AGENT
         self._purpose = purpose
-        self.input = said(_DIGEST)
-        samplings = self.samplings = said(_SAMPLINGS)
+        if _DIGEST in attributes:
+            self.input = attributes[_DIGEST]
+        if _SAMPLINGS in attributes:
+            self.samplings = attributes[_SAMPLINGS]
         parent = self.parent
-        turn = None if parent is None else parent.turn
-        if turn is not None:
-            self.turn = turn
+        if parent is not None and parent.turn is not None:
+            self.turn = turn = parent.turn
             before = turn.calls.get(purpose)
-            if before is not None and samplings != 0 and self._repeats(before, turn):
+            if before is not None and self.samplings != 0 and self._repeats(before, turn):
                 self.attempt = before.attempt + 1
             turn.calls[purpose] = self
-        stated = said(_ATTEMPT)
-        if stated is None:
-            attributes[_ATTEMPT] = self.attempt
+        if _ATTEMPT in attributes:
+            self.attempt = attributes[_ATTEMPT]
         else:
-            self.attempt = stated
+            attributes[_ATTEMPT] = self.attempt
 
     def _repeats(self, before: CallHandle, turn: TurnHandle) -> bool:
         """Whether this is another attempt at what the call before it in its turn was for."""
@@ -205,8 +204,9 @@ class CallHandle(Handle):
             cost = self._priced()
             if cost is not None:
                 late[Attr.COST_USD] = cost
-        disposition = late.get(_DISPOSITION)
-        if disposition is None:
+        if _DISPOSITION in late:
+            disposition = late[_DISPOSITION]
+        else:
             late[_DISPOSITION] = disposition = _COMMITTED if error is None else _FAILED
         failed = disposition == _FAILED
         samplings = self.samplings

@@ -94,13 +94,13 @@ def _plain(
         try:
             result = function(*args, **kwargs)
         except BaseException as error:
-            restore(token, handle)
-            handle.end(error)
+            token.var.reset(token)  # one frame: what this call made current is its to take back
+            handle._finish(error, None)  # noqa: SLF001 - of the same room
             raise
-        restore(token, handle)
+        token.var.reset(token)
         if isinstance(result, CoroutineType):  # a plain function that hands out a coroutine
-            return _finish(handle, lambda: result)
-        handle.end()
+            return _finish(handle, functools.partial(_same, result))
+        handle._finish(None, None)  # noqa: SLF001
         return result
 
     return call
@@ -114,6 +114,11 @@ def _coroutine(
         return await _finish(handle, lambda: function(*args, **kwargs))
 
     return call
+
+
+def _same(result: Awaitable[Any]) -> Awaitable[Any]:
+    """Return what is to be awaited: a closure over it would cost every call."""
+    return result
 
 
 async def _finish(handle: Handle, start: Callable[[], Awaitable[Any]]) -> Any:

@@ -76,7 +76,9 @@ class InvokeHandle(Handle):
         Args:
             state: ``completed``, ``paused``, ``failed`` or ``aborted``; stands even where an
                 exception ends the Invoke. By itself: ``completed``, ``failed`` on an exception,
-                ``aborted`` on a cancellation or interrupt. A paused Invoke declares no counts.
+                ``aborted`` on a cancellation or interrupt. ``completed`` where an exception ends
+                it contradicts its span's status, and such a run earns nothing. A paused Invoke
+                declares no counts.
             mechanism: What was changed (``turnavoid.mechanism``), of the whole run.
             lifecycle: How far it got (``turnavoid.lifecycle``), of the whole run; forward only
                 (``instrument.lifecycle``).

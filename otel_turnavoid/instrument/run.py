@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -12,6 +13,8 @@ from otel_turnavoid.instrument.content import NO_CONTENT, Content
 from otel_turnavoid.vocabulary import SCOPE, Attr, Entry
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from opentelemetry.trace import Tracer, TracerProvider
 
 
@@ -22,6 +25,23 @@ class Counts(NamedTuple):
     llm_calls: int = 0
     tool_turns: int = 0
     entries: int = 0
+
+
+class _Numbers:
+    """Numbers 0, 1, 2… for any thread without a lock: taking one is a single step of CPython."""
+
+    __slots__ = ("_looks", "next")
+
+    def __init__(self) -> None:
+        self.next = count().__next__
+        """Takes a number."""
+        self._looks = 0
+
+    def taken(self) -> int:
+        """Return how many were taken; looking takes one too, which does not count."""
+        number = self.next() - self._looks
+        self._looks += 1
+        return number
 
 
 class Watcher(Protocol):
@@ -50,12 +70,14 @@ class RunState:
     """
 
     __slots__ = (
-        "_born",
         "_counts",
+        "_earlier",
         "_here",
         "_lock",
-        "_next",
+        "_seq",
         "_strays",
+        "_taken",
+        "born",
         "common",
         "content",
         "ended",
@@ -93,12 +115,17 @@ class RunState:
         self.impaired = 0
         """Entries that were counted but not, or not wholly, recorded."""
         self.outermost: Any = None
-        self._born = _Process.forks
-        self._strays = _Process.strays
+        self.born = Process.forks
+        """``Process.forks`` where it began: another process inherited it if that differs."""
+        self._strays = Process.strays
         self._here: RunState | None = None
+        self._seq = count(taken.entries).__next__
+        self._taken = {entry.value: _Numbers() for entry in Entry}
+        self._earlier = taken.entries
         self._lock = Lock()
-        self._next = taken.entries
+        """Held while counts are read or added to, never where an entry takes its number."""
         self._counts = {entry.value: 0 for entry in Entry}
+        """What is counted beside the entries of this segment."""
         self._counts[Entry.AGENT_TURN.value] = taken.agent_turns
         self._counts[Entry.LLM_CALL.value] = taken.llm_calls
         self._counts[Entry.TOOL_TURN.value] = taken.tool_turns
@@ -106,7 +133,7 @@ class RunState:
     @property
     def inherited(self) -> bool:
         """Whether this process was forked while the run was open in its parent."""
-        return self._born != _Process.forks
+        return self.born != Process.forks
 
     def here(self) -> RunState:
         """Return the run as an inheriting process may use it: with raw spans, counted nowhere."""
@@ -114,15 +141,17 @@ class RunState:
             self._here = RunState(self.run_id, self.common, self.tracer, numbered=False)
         return self._here
 
+    def counting(self, entry: str) -> tuple[Callable[[], int], Callable[[], int] | None]:
+        """Return what counts an entry of this kind and what takes its number; both call once.
+
+        Numbers are None where another process numbers the run. Safe from any thread.
+        """
+        return self._taken[entry].next, self._seq if self.numbered else None
+
     def take(self, entry: str) -> int | None:
         """Count an entry and return its sequence number, if any; safe from any thread."""
-        with self._lock:
-            self._counts[entry] += 1
-            if not self.numbered:
-                return None
-            seq = self._next
-            self._next = seq + 1
-        return seq
+        self._taken[entry].next()
+        return self._seq() if self.numbered else None
 
     def count(self, entry: str, number: int) -> None:
         """Count spans of other instrumentations: no entries of ours, so they take no numbers."""
@@ -132,23 +161,25 @@ class RunState:
     def settle(self) -> bool:
         """Take in what the watchers counted; False if it cannot be declared as complete."""
         watched = [watcher.settle(self) for watcher in tuple(WATCHERS)]
-        return self.proven and _Process.strays == self._strays and all(watched)
+        return self.proven and Process.strays == self._strays and all(watched)
 
     def counts(self) -> Counts:
         """Return how many entries have started."""
         with self._lock:
-            counted = self._counts
+            taken = {entry: numbers.taken() for entry, numbers in self._taken.items()}
+            beside = self._counts
+            turn, call, tool = Entry.AGENT_TURN.value, Entry.LLM_CALL.value, Entry.TOOL_TURN.value
             return Counts(
-                agent_turns=counted["agent_turn"],
-                llm_calls=counted["llm_call"],
-                tool_turns=counted["tool_turn"],
-                entries=self._next,
+                agent_turns=taken[turn] + beside[turn],
+                llm_calls=taken[call] + beside[call],
+                tool_turns=taken[tool] + beside[tool],
+                entries=self._earlier + (sum(taken.values()) if self.numbered else 0),
             )
 
 
 def note_stray() -> None:
     """Note an entry outside every run: each run that is open may have lost it, and is unproven."""
-    _Process.strays += 1
+    Process.strays += 1
 
 
 def tracer_of(provider: TracerProvider | None) -> Tracer:
@@ -158,7 +189,7 @@ def tracer_of(provider: TracerProvider | None) -> Tracer:
     return trace.get_tracer(SCOPE, __version__, provider)
 
 
-class _Process:
+class Process:
     """What concerns every run of this process."""
 
     forks = 0
@@ -169,8 +200,9 @@ class _Process:
 
     @classmethod
     def forked(cls) -> None:
+        """Note that this process was forked from the one that was here before."""
         cls.forks += 1
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_Process.forked)
+    os.register_at_fork(after_in_child=Process.forked)

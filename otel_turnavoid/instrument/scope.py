@@ -13,13 +13,13 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from opentelemetry import context as context_api
-from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, Context
 from opentelemetry.trace import INVALID_SPAN, NoOpTracer, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation import set_span_in_context
 
 from otel_turnavoid.instrument import checks
 from otel_turnavoid.instrument.misuse import Misuse, misused, noticed
-from otel_turnavoid.instrument.run import RunState, note_stray, tracer_of
+from otel_turnavoid.instrument.run import Process, RunState, note_stray, tracer_of
 from otel_turnavoid.vocabulary import ERROR_TYPE, Attr, OverheadKind
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from contextvars import Token
     from types import TracebackType
 
-    from opentelemetry.context import Context
     from opentelemetry.trace import Link, TracerProvider
     from typing_extensions import Self
 
@@ -40,7 +39,8 @@ H = TypeVar("H", bound="Handle")
 CURRENT = context_api.create_key("turnavoid-entry")
 """Where the innermost open handle stands in an OpenTelemetry context."""
 
-_ENTRY: Final = Attr.ENTRY
+_SPAN: Final = next(iter(set_span_in_context(INVALID_SPAN, Context())))
+"""Where the API keeps the current span, which it does not name in public."""
 _SEQ: Final = Attr.SEQ
 _FEW: Final = 2
 """Up to so many attributes, setting each is cheaper than handing the SDK a mapping."""
@@ -54,14 +54,11 @@ _LIMITED: Final = (
 )
 
 
-NOTHING_KNOWN: Final[tuple[RunState | None, str | None, SpanKind, dict[str, Any]]] = (
-    None,
-    None,
-    SpanKind.INTERNAL,
-    {},
-)
-"""Of a scope: the last run, as what its entries count there, their kind of span, and what they
-start with."""
+NOTHING_KNOWN: Final[
+    tuple[RunState | None, Callable[[], int] | None, Callable[[], int] | None, dict[str, Any]]
+] = (None, None, None, {})
+"""Of a scope: the last run, what counts its entries there and what numbers them, if anything
+does, and the attributes that they start with."""
 
 
 class Handle:
@@ -95,8 +92,7 @@ class Handle:
         self.run = run
         self.parent = parent
         self._late: dict[str, Any] = {}
-        if parent is not None and parent.purpose is not None:
-            self.purpose = parent.purpose
+        self.purpose = None if parent is None else parent.purpose
 
     @property
     def run_id(self) -> str | None:
@@ -145,22 +141,27 @@ class Handle:
             error: What ended it, unless it ended well.
             end_ns: When it ended, nanoseconds since the epoch; default now.
         """
+        self._finish(error, end_ns)
+
+    def _finish(self, error: BaseException | None, end_ns: int | None) -> None:
+        """End the entry as ``end`` does; all positional, which is what Python calls fastest."""
         if self._ended:
             return
         self._ended = True
         run = self.run
-        if run.inherited:
+        if run.born != Process.forks:
             return  # it was opened before a fork: the parent process ends it
-        if error is not None and run.paused:
-            error = None  # what unwinds a run that was paused on purpose is no failure
         if self.automatic is not None:
             self.automatic.close()
         late, span = self._late, self.span
-        self._closing(late, error)
         if error is not None:
-            late[ERROR_TYPE] = _type_name(error)
-            span.set_status(_ERROR)
-        _say(span, late)
+            error = self._failed(error)
+        self._closing(late, error)
+        if len(late) > _FEW:
+            span.set_attributes(late)
+        else:
+            for key, value in late.items():
+                span.set_attribute(key, value)
         if getattr(span, "dropped_attributes", 0):
             run.impaired += 1
             noticed(Misuse.IMPAIRED, _LIMITED)
@@ -171,6 +172,14 @@ class Handle:
             self.context = parent.context
         if self._ended_with is not None:
             self._ended_with(self)
+
+    def _failed(self, error: BaseException) -> BaseException | None:
+        """Say what ended the entry; None where that is no failure."""
+        if self.run.paused:
+            return None  # it unwinds a run that was paused on purpose
+        self._late[ERROR_TYPE] = _type_name(error)
+        self.span.set_status(_ERROR)
+        return error
 
     def record(self, key: str, value: Any) -> None:
         """Keep an attribute for the span's end; the last value of a key stands, None is none."""
@@ -277,7 +286,7 @@ class Scope(Generic[H]):
             run = RunState(None, {}, tracer_of(self._tracer_provider))
         else:
             run = parent.run
-            if run.ended or run.inherited:
+            if run.ended or run.born != Process.forks:
                 run = self._run_of(parent)
             if parent.turn is None and self._type.in_turn and run.run_id is not None:
                 return self._start_outside_turn(context, run, parent)
@@ -325,34 +334,35 @@ class Scope(Generic[H]):
         links: Sequence[Link] | None = None,
     ) -> H:
         handle = self._type(run, parent)
-        known, entry, span_kind, attributes = self._known
+        known, count, number, start = self._known
         if known is not run:
-            entry, span_kind, attributes = self._know(run)
-        attributes = attributes.copy() if more is None else {**attributes, **more}
+            count, number, start = self._know(run)
+        attributes = start.copy() if more is None else {**start, **more}
         handle._opening(attributes)  # noqa: SLF001 - a scope and its handles are one thing
-        if entry is not None:
-            handle.seq = seq = run.take(entry)
-            if seq is None:
-                del attributes[_ENTRY]  # a raw span: the process that numbers counts it
-            else:
-                attributes[_SEQ] = seq
+        if count is not None:
+            count()
+        if number is not None:
+            handle.seq = attributes[_SEQ] = number()
         handle.span = span = run.tracer.start_span(
-            self._name, context, kind=span_kind, attributes=attributes, links=links
+            self._name, context, handle.span_kind, attributes, links
         )
         if not span.is_recording():
             run.impaired += 1
-        inner = set_span_in_context(span, context)
-        dict.__setitem__(inner, CURRENT, handle)  # still ours alone, so not yet immutable
-        handle.context = inner
+        handle.context = Context({**context, _SPAN: span, CURRENT: handle})
         return handle
 
-    def _know(self, run: RunState) -> tuple[str | None, SpanKind, dict[str, Any]]:
+    def _know(
+        self, run: RunState
+    ) -> tuple[Callable[[], int] | None, Callable[[], int] | None, dict[str, Any]]:
         """Prepare what all entries of this scope in a run have in common."""
-        kind = self._type
-        entry = kind.entry if kind.counted and run.run_id is not None else None
-        attributes = {**self._start, **run.common}
-        self._known = (run, entry, kind.span_kind, attributes)
-        return entry, kind.span_kind, attributes
+        count = number = None
+        start = {**self._start, **run.common}
+        if self._type.counted and run.run_id is not None:
+            count, number = run.counting(self._type.entry)
+            if number is None:
+                del start[Attr.ENTRY]  # a raw span: the process that numbers counts it
+        self._known = (run, count, number, start)
+        return count, number, start
 
     def __call__(self, function: F) -> F:
         """Decorate a function: each call, or each iteration of a generator, is an entry."""
@@ -373,7 +383,7 @@ class Scope(Generic[H]):
     ) -> None:
         handle, token = self._leave()
         restore(token, handle)
-        handle.end(error)
+        handle._finish(error, None)  # noqa: SLF001
 
     def _leave(self) -> tuple[H, Token[Context]]:
         """Return what the ``with`` that ends here opened, also where several tasks share it."""
@@ -421,14 +431,6 @@ def restore(token: Token[Context], handle: Handle) -> None:
         token.var.reset(token)
     except ValueError:
         return
-
-
-def _say(span: Span, late: dict[str, Any]) -> None:
-    if len(late) > _FEW:
-        span.set_attributes(late)
-    else:
-        for key, value in late.items():
-            span.set_attribute(key, value)
 
 
 def _type_name(error: BaseException) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
 
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+import pytest
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
 from otel_turnavoid import agent_turn, invoke, llm_call, tool_turn
 from otel_turnavoid.testing import Telemetry
@@ -107,13 +109,22 @@ def test_no_lock_is_held_while_user_code_runs(telemetry: Telemetry) -> None:
 
 
 class WaitsForAnotherThread(SpanProcessor):
-    """Where the first AgentTurn ends, lets another thread make a call of the same run."""
+    """Where the first AgentTurn starts or ends, lets another thread make a call of the same run."""
 
-    def __init__(self) -> None:
+    def __init__(self, moment: str) -> None:
+        self.moment = moment
         self.waited_in_vain: list[bool] = []
 
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002
+        if self.moment == "start":
+            self.wait_at(span.name)
+
     def on_end(self, span: ReadableSpan) -> None:
-        if span.name != "agent_turn" or self.waited_in_vain:
+        if self.moment == "end":
+            self.wait_at(span.name)
+
+    def wait_at(self, name: str) -> None:
+        if name != "agent_turn" or self.waited_in_vain:
             return
         other = Thread(target=contextvars.copy_context().run, args=(ask,), daemon=True)
         self.waited_in_vain.append(True)
@@ -126,10 +137,11 @@ class WaitsForAnotherThread(SpanProcessor):
 def ask() -> None: ...
 
 
-def test_no_lock_is_held_while_a_processor_takes_the_end_of_an_automatic_turn(
-    telemetry: Telemetry,
+@pytest.mark.parametrize("moment", ["start", "end"])
+def test_no_lock_is_held_while_a_processor_takes_an_automatic_turn(
+    telemetry: Telemetry, moment: str
 ) -> None:
-    waiting = WaitsForAnotherThread()
+    waiting = WaitsForAnotherThread(moment)
     telemetry.tracer_provider.add_span_processor(waiting)
 
     with invoke("a", tracer_provider=telemetry.tracer_provider):
@@ -138,3 +150,85 @@ def test_no_lock_is_held_while_a_processor_takes_the_end_of_an_automatic_turn(
 
     assert waiting.waited_in_vain == [False]
     assert numbers(telemetry) == list(range(7))
+    assert telemetry.spans[-1].attributes["turnavoid.invoke.agent_turns"] == 3
+
+
+class HoldsTheFirstTurn(SpanProcessor):
+    """Where the first AgentTurn starts, waits until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.reached, self.go_on = Event(), Event()
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002
+        if span.name == "agent_turn" and not self.reached.is_set():
+            self.reached.set()
+            self.go_on.wait(timeout=30)
+
+
+def test_a_call_with_the_input_of_a_turn_that_is_still_starting_joins_it(
+    telemetry: Telemetry,
+) -> None:
+    holding = HoldsTheFirstTurn()
+    telemetry.tracer_provider.add_span_processor(holding)
+
+    def same() -> None:
+        with llm_call("m", input=["hello"]):
+            pass
+
+    with (
+        invoke("a", tracer_provider=telemetry.tracer_provider),
+        ThreadPoolExecutor(2) as threads,
+    ):
+        first = threads.submit(contextvars.copy_context().run, same)
+        assert holding.reached.wait(timeout=30)
+        second = threads.submit(contextvars.copy_context().run, same)
+        holding.go_on.set()
+        first.result()
+        second.result()
+
+    assert telemetry.spans[-1].attributes["turnavoid.invoke.agent_turns"] == 1
+    attempts = [span.attributes["turnavoid.call.attempt"] for span in telemetry.spans[:2]]
+    assert sorted(attempts) == [1, 2]
+
+
+def test_a_processor_may_make_the_same_call_while_its_turn_starts(telemetry: Telemetry) -> None:
+    class AsksAgain(SpanProcessor):
+        asked = False
+
+        def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002
+            if span.name == "agent_turn" and not self.asked:
+                self.asked = True
+                same()
+
+    @llm_call("m", input=["hello"])
+    def same() -> None: ...
+
+    telemetry.tracer_provider.add_span_processor(AsksAgain())
+
+    with invoke("a", tracer_provider=telemetry.tracer_provider):
+        same()
+
+    assert numbers(telemetry) == list(range(5))
+
+
+def test_a_turn_whose_start_fails_leaves_nothing_to_wait_for(telemetry: Telemetry) -> None:
+    class Fails(SpanProcessor):
+        failed = False
+
+        def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002
+            if span.name == "agent_turn" and not self.failed:
+                self.failed = True
+                raise ValueError(span.name)
+
+    @llm_call("m", input=["hello"])
+    def same() -> None: ...
+
+    telemetry.tracer_provider.add_span_processor(Fails())
+
+    with invoke("a", tracer_provider=telemetry.tracer_provider):
+        with pytest.raises(ValueError, match="agent_turn"):
+            same()
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(contextvars.copy_context().run, same).result(timeout=30)
+
+    assert [span.name for span in telemetry.spans] == ["chat m", "agent_turn", "invoke_agent a"]
