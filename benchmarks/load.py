@@ -5,6 +5,8 @@ smaller or larger. Both sides get the same load over OTLP/gRPC from the same cli
 ``turnavoid loadgen``:
 
 - the processor is ``turnavoid collect`` with its defaults, its ledger on disk, its log at ``warn``;
+  the ledger is a SQLite file, or with ``--ledger postgresql://…`` a schema of that database, made
+  for each rate and removed after it (what the server's own processes take is not in ms/run);
 - the baseline is a gRPC server that decodes each request fully and drops it: what any receiver in
   Python has to do. Its figure is how many runs a second it takes as fast as it can.
 
@@ -28,6 +30,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -240,9 +243,9 @@ def wrong(url: str, tally: Tally) -> dict[str, tuple[Any, Any]]:
 
 def offered(plan: Plan, rate: float, options: argparse.Namespace) -> Step:
     """Offer a rate to a new processor."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ledger(options.ledger) as url:
         (Path(folder) / "c.yaml").write_text(CONFIG)
-        command = ("-m", "otel_turnavoid", "collect", "--config", "c.yaml")
+        command = ("-m", "otel_turnavoid", "collect", "--config", "c.yaml", "--ledger", url)
         with receiver(*command, folder=folder) as processor:
             assert processor.metrics is not None
             cpu_s = processor.cpu_s()
@@ -255,6 +258,23 @@ def offered(plan: Plan, rate: float, options: argparse.Namespace) -> Step:
             cpu_s = (processor.cpu_s() - cpu_s) / max(tally.runs, 1)
             visible_s = quantile(_waits(sent, watch.seen), 0.99)
             return Step(rate, tally, visible_s, wrong(processor.metrics, tally), cpu_s)
+
+
+@contextlib.contextmanager
+def ledger(url: str | None) -> Iterator[str]:
+    """Yield the URL of a ledger that does not exist yet, and remove from a server what it held."""
+    if url is None:
+        yield "sqlite:///turnavoid.db"
+        return
+    import psycopg  # noqa: PLC0415 - an extra
+
+    name = f"load_{uuid.uuid4().hex}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+        try:
+            yield f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{name}"
+        finally:
+            connection.execute(f"DROP SCHEMA {name} CASCADE")
 
 
 def _waits(sent: list[float], seen: list[tuple[float, int]]) -> list[float]:
@@ -320,6 +340,7 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=4, help="runs in one request")
     parser.add_argument("--duplicates", type=float, default=0.02)
     parser.add_argument("--foreign", type=float, nargs="*", default=[0.0, 0.9])
+    parser.add_argument("--ledger", help="URL of a PostgreSQL database to keep ledgers in")
     parser.add_argument("--check", action="store_true", help="fail where no rate is held")
     options = parser.parse_args()
     missed = False

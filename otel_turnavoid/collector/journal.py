@@ -106,8 +106,9 @@ class Journal:
     def _say(self, decision: Decision, totals: Totals) -> None:
         self._own.count(telemetry.DECISIONS, 1, _kind(decision))
         if isinstance(decision, PairDecided):
-            said = said_by("pair decided", verdict(decision))
-            _logger.info("%s", verdict_line(decision), extra=said)
+            if _logger.isEnabledFor(logging.INFO):
+                said = said_by("pair decided", verdict(decision))
+                _logger.info("%s", verdict_line(decision), extra=said)
             totals.exemplify(decision, self._clock())
 
 

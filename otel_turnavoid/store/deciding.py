@@ -12,14 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     Connection,
     bindparam,
     delete,
     func,
+    literal,
     or_,
     select,
-    tuple_,
+    union_all,
     update,
 )
 
@@ -43,17 +45,18 @@ from otel_turnavoid.store.journal import (
     mark_contradicted,
     write_down,
 )
-from otel_turnavoid.store.paging import PAGE, chunks
 from otel_turnavoid.store.shares import Stamp
 from otel_turnavoid.store.standing import (
     Standing,
     decode_run,
     look_again,
     row_of,
+    say_when,
     standings,
     store_runs,
     stored_runs,
 )
+from otel_turnavoid.store.statements import Lookup
 from otel_turnavoid.vocabulary import Evidence, Outcome
 
 _logger = logging.getLogger(__name__)
@@ -68,6 +71,27 @@ _FIXED = Outcome.REJECTED, Outcome.UNATTRIBUTED
 
 _COUNTING_NS = 10 * SECOND
 """Time between two counts of all open runs."""
+
+
+_pending = schema.pending.c
+_NEXT = (
+    select(_pending.kind, _pending.id, _pending.arrived_ns)
+    .order_by(_pending.kind, _pending.id)  # as they lie: there may be a million
+    .limit(_UNITS)
+)
+_ALSO = Lookup(
+    lambda among: select(_pending.id, _pending.arrived_ns).where(
+        _pending.kind == bindparam("kind"), among(_pending.id)
+    )
+)
+_LOOKED_AT = Lookup(
+    lambda among: delete(schema.pending).where(
+        _pending.kind == bindparam("kind"), among(_pending.id)
+    )
+)
+_runs = schema.runs.c
+_STORED = Lookup(lambda among: select(_runs.run_id).where(among(_runs.run_id)))
+_MADE_OF = Lookup(lambda among: select(_runs.run_id).where(among(_runs.trace_id)))
 
 
 class Step(NamedTuple):
@@ -115,7 +139,7 @@ class Deciding:
                 decided = _look_at(connection, keys, settings, stamp, final=final)
             yield Step(decided)
             looked_at.update(keys)
-            if not keys:
+            if not keys or len(due) < _KEYS:
                 break
         if not final:
             for outcome in self._with_expired(settings, stamp):
@@ -124,13 +148,7 @@ class Deciding:
             yield from self._settle_excess(max_open_runs, stamp)
 
     def _pending(self, connection: Connection) -> dict[tuple[str, str], int]:
-        columns = schema.pending.c
-        rows = connection.execute(
-            select(columns.kind, columns.id, columns.arrived_ns)
-            .order_by(columns.kind, columns.id)  # as they lie: there may be a million
-            .limit(_UNITS)
-        )
-        return {(row.kind, row.id): row.arrived_ns for row in rows}
+        return {(kind, name): arrived_ns for kind, name, arrived_ns in connection.execute(_NEXT)}
 
     def _assemble(
         self,
@@ -169,11 +187,8 @@ class Deciding:
         _forget_unmade(connection, run_ids, whole_traces, groups, stamp)
         store_runs(connection, rows, stamp.at_ns)
         mark_contradicted(connection, made, settings, stamp)
-        columns = schema.pending.c
-        ordered = sorted(units)
-        for start in range(0, len(ordered), PAGE):
-            looked_at = tuple_(columns.kind, columns.id).in_(ordered[start : start + PAGE])
-            connection.execute(delete(schema.pending).where(looked_at))
+        for kind in ("run", "trace"):
+            _LOOKED_AT.execute(connection, (name for of, name in units if of == kind), kind=kind)
 
     def _due(self, connection: Connection, now_ns: int, *, final: bool) -> list[str]:
         columns = schema.keys.c
@@ -188,19 +203,16 @@ class Deciding:
 
         Looking does not wait for the turn to write, which exports need more.
         """
+        moments = _moments(settings, stamp.at_ns)
         with self._database.read() as connection:
-            return [
-                outcome
-                for outcome in Outcome
-                if _oldest_open(connection, outcome, 1, _expired(outcome, settings, stamp.at_ns))
-            ]
+            return [Outcome(found) for found in connection.scalars(_WITH_EXPIRED, moments)]
 
     def _settle_expired(self, outcome: Outcome, settings: Settings, stamp: Stamp) -> Iterator[Step]:
         """Give runs that nothing more will happen to their final outcome, oldest first."""
-        expired = _expired(outcome, settings, stamp.at_ns)
+        moments = _moments(settings, stamp.at_ns)
         while True:
             with self._database.write() as connection:
-                found = _oldest_open(connection, outcome, _UNITS, expired)
+                found = _oldest_open(connection, outcome, _UNITS, moments)
                 made = _settle(connection, found, stamp)
             yield Step(made, expired=len(made))
             if len(found) < _UNITS:
@@ -232,32 +244,58 @@ class Deciding:
 
 
 def _oldest_open(
-    connection: Connection, outcome: Outcome, most: int, *conditions: ColumnElement[bool]
+    connection: Connection, outcome: Outcome, most: int, moments: Mapping[str, int] | None = None
 ) -> Sequence[Any]:
-    """Return runs that stand here without a final outcome, by what arrived last for each."""
-    columns = schema.runs.c
-    return connection.execute(
-        select(columns.arrived_ns, columns.run_id, columns.pair_key, columns.outcome, columns.body)
-        .where(columns.settled.is_(False), columns.outcome == outcome.value, *conditions)
-        .order_by(columns.arrived_ns, columns.run_id)
-        .limit(most)
-    ).all()
+    """Return runs that stand here without a final outcome, by what arrived last for each.
+
+    With ``moments`` only those that are to get it.
+    """
+    wanted = select(_runs.arrived_ns, _runs.run_id, _runs.pair_key, _runs.outcome, _runs.body)
+    wanted = wanted.where(_stands_open(outcome))
+    if moments is not None:
+        wanted = wanted.where(_expired(outcome))
+    oldest = wanted.order_by(_runs.arrived_ns, _runs.run_id).limit(most)
+    return connection.execute(oldest, moments or {}).all()
 
 
-def _expired(outcome: Outcome, settings: Settings, now_ns: int) -> ColumnElement[bool]:
+def _stands_open(outcome: Outcome) -> ColumnElement[bool]:
+    """Return which runs stand here without a final outcome."""
+    return _runs.settled.is_(False) & (_runs.outcome == outcome.value)
+
+
+def _expired(outcome: Outcome) -> ColumnElement[bool]:
     """Return which of the runs that stand here without a pair are to get their final outcome."""
-    columns = schema.runs.c
     if outcome in _FIXED:
-        return columns.arrived_ns <= now_ns - settings.decision_wait_ns
+        return _runs.arrived_ns <= bindparam("waited_ns", type_=BigInteger)
     # A run may stand in a pair that waits for evidence; that is decided in one wait more.
     key = schema.keys.c
-    waiting = select(key.pair_key).where(key.pair_key == columns.pair_key, key.due_ns.is_not(None))
-    last_ns = now_ns - settings.run_expiry_ns
-    return (columns.arrived_ns <= last_ns) & or_(
-        columns.pair_key.is_(None),
+    waiting = select(key.pair_key).where(key.pair_key == _runs.pair_key, key.due_ns.is_not(None))
+    return (_runs.arrived_ns <= bindparam("last_ns", type_=BigInteger)) & or_(
+        _runs.pair_key.is_(None),
         ~waiting.exists(),
-        columns.arrived_ns <= last_ns - settings.decision_wait_ns,
+        _runs.arrived_ns <= bindparam("waited_last_ns", type_=BigInteger),
     )
+
+
+def _moments(settings: Settings, now_ns: int) -> dict[str, int]:
+    """Return the times that ``_expired`` compares with."""
+    last_ns = now_ns - settings.run_expiry_ns
+    return {
+        "waited_ns": now_ns - settings.decision_wait_ns,
+        "last_ns": last_ns,
+        "waited_last_ns": last_ns - settings.decision_wait_ns,
+    }
+
+
+_WITH_EXPIRED = union_all(
+    *(
+        select(literal(outcome.value)).where(
+            select(_runs.run_id).where(_stands_open(outcome), _expired(outcome)).exists()
+        )
+        for outcome in Outcome
+    )
+)
+"""The outcomes for which runs expired, asked for all at once."""
 
 
 def _settle(connection: Connection, found: Sequence[Any], stamp: Stamp) -> list[Decision]:
@@ -283,11 +321,8 @@ def _look_at(
     again: list[dict[str, Any]] = []
     for key, look in looks.items():
         made += [(decision, key) for decision in look.decided(bodies)]
-        again.append({"looked_at": key, "next_ns": look.next_ns})
-    if again:
-        columns = schema.keys.c
-        looked_at = update(schema.keys).where(columns.pair_key == bindparam("looked_at"))
-        connection.execute(looked_at.values(due_ns=bindparam("next_ns")), again)
+        again.append({"pair_key": key, "due_ns": look.next_ns})
+    say_when(connection, again)
     return write_down(connection, made, stamp)
 
 
@@ -387,13 +422,9 @@ def _forget_unmade(
     They were made from part of a trace that is now whole, or under a configuration that gave
     their spans another run. A verdict on such a run was on part of one: it is contradicted.
     """
-    columns = schema.runs.c
-    stored: set[str] = set()
-    for column, names in ((columns.run_id, run_ids), (columns.trace_id, trace_ids)):
-        for chunk in chunks(names):
-            stored.update(connection.scalars(select(columns.run_id).where(column.in_(chunk))))
+    stored = {*_STORED.scalars(connection, run_ids), *_MADE_OF.scalars(connection, trace_ids)}
     for run_id in sorted(stored - set(groups)):
-        connection.execute(delete(schema.runs).where(columns.run_id == run_id))
+        connection.execute(delete(schema.runs).where(schema.runs.c.run_id == run_id))
         contradict_about(connection, run_id, stamp)
 
 
@@ -401,16 +432,10 @@ def _also_pending(
     connection: Connection, run_ids: Iterable[str], trace_ids: Iterable[str]
 ) -> dict[tuple[str, str], int]:
     """Return what else is pending among runs and traces of which all facts were read."""
-    columns = schema.pending.c
     found: dict[tuple[str, str], int] = {}
     for kind, names in (("run", run_ids), ("trace", trace_ids)):
-        for chunk in chunks(names):
-            rows = connection.execute(
-                select(columns.id, columns.arrived_ns).where(
-                    columns.kind == kind, columns.id.in_(chunk)
-                )
-            )
-            found |= {(kind, row.id): row.arrived_ns for row in rows}
+        for name, arrived_ns in _ALSO.rows(connection, names, kind=kind):
+            found[kind, name] = arrived_ns
     return found
 
 

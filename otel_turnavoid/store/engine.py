@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from otel_turnavoid.errors import LedgerError
@@ -30,6 +29,9 @@ _PLANNING: Final = {
 }
 """Settings of every connection to a server. Our queries look up by key; without statistics, as in
 a new ledger, the planner would rather read whole tables, which grow for ever."""
+
+_FILE: Final = {"timeout": _BUSY_SECONDS, "cached_statements": 512}
+"""Options of a connection to a SQLite file. All of ours that list values stay prepared."""
 
 _LASTING: Final = "readonly", "disk I/O", "unable to open"
 """Troubles of a SQLite file that a connection keeps after they are over: one that was opened
@@ -131,8 +133,11 @@ class Database:
                 if not self.sqlite:
                     # One writer at a time, as SQLite has it: what one transaction reads as
                     # pending, no other may change before it has removed it.
-                    writing.exec_driver_sql(f"SET LOCAL lock_timeout = {patience_ms}")
-                    writing.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")
+                    writing.exec_driver_sql(
+                        f"SET LOCAL lock_timeout = {patience_ms};"
+                        f" SELECT pg_advisory_xact_lock({_WRITER_LOCK})",
+                        execution_options={"no_parameters": True},  # else it must be one statement
+                    )
                 yield writing
 
     @contextmanager
@@ -237,12 +242,6 @@ class _File:
         return found.st_dev, found.st_ino
 
 
-def upsert(connection: Connection, table: Table) -> Any:
-    """Return an INSERT that knows ON CONFLICT, which SQLAlchemy keeps in its dialects."""
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    return dialect.insert(table)
-
-
 def _shown(url: URL) -> str:
     """Return a URL without passwords, which may also stand among its options."""
     return url.difference_update_query(_SECRET_OPTIONS).render_as_string(hide_password=True)
@@ -267,7 +266,7 @@ def _parse(url: str) -> URL:
 def _connect(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
         return _connect_to_server(url)
-    engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+    engine = create_engine(url, connect_args=_FILE)
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:

@@ -40,8 +40,8 @@ _WITH_SEVERAL = Lookup(
 )
 _observations = schema.observations.c
 _OBSERVATIONS = Lookup(
-    lambda among: (
-        select(_observations.run_id, _observations.body).where(among(_observations.run_id))
+    lambda among: select(_observations.run_id, _observations.body).where(
+        among(_observations.run_id)
     )
 )
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, func, or_, select, update
 
 from otel_turnavoid.judge import verdict
 from otel_turnavoid.judge.judging import judge
@@ -14,11 +14,39 @@ from otel_turnavoid.judge.run import Run
 from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.judge.verdict import Decision, NullDecided, PairDecided, RunDecided
 from otel_turnavoid.store import schema
-from otel_turnavoid.store.engine import upsert
-from otel_turnavoid.store.paging import chunks
 from otel_turnavoid.store.shares import Stamp
 from otel_turnavoid.store.standing import Standing, stored_runs
+from otel_turnavoid.store.statements import Insert, Lookup
 from otel_turnavoid.vocabulary import Outcome
+
+_columns = schema.decisions.c
+_OF_KEYS = Lookup(
+    lambda among: select(
+        _columns.pair_key, _columns.kind, _columns.first_run, _columns.second_run
+    ).where(among(_columns.pair_key))
+)
+_KNOWN = Lookup(lambda among: select(_columns.reference).where(among(_columns.reference)))
+_WRITE = Insert(
+    schema.decisions,
+    lambda insert: insert.on_conflict_do_nothing(index_elements=["reference"]),
+    without=("id", "contradicted_ns", "contradiction", "contradicted_share"),
+)
+_SETTLE = Lookup(
+    lambda among: (
+        update(schema.runs)
+        .where(among(schema.runs.c.run_id))
+        .values(settled=True, outcome=bindparam("outcome"))
+    )
+)
+
+
+def _undisputed(run: ColumnElement[str]) -> Lookup:
+    """Return what finds the verdicts on runs against which nothing speaks yet."""
+    standing = (_columns.kind == "pair") & _columns.contradicted_ns.is_(None)
+    return Lookup(lambda among: select(_columns.id, _columns.body).where(standing, among(run)))
+
+
+_UNDISPUTED: Final = _undisputed(_columns.first_run), _undisputed(_columns.second_run)
 
 
 class DecidedPairs(NamedTuple):
@@ -30,16 +58,9 @@ class DecidedPairs(NamedTuple):
 
 def decided_of_keys(connection: Connection, keys: Iterable[str]) -> dict[str, DecidedPairs]:
     """Return the final pairs of each key."""
-    columns = schema.decisions.c
     found: dict[str, DecidedPairs] = {key: DecidedPairs([], []) for key in keys}
-    for chunk in chunks(found):
-        rows = connection.execute(
-            select(columns.pair_key, columns.kind, columns.first_run, columns.second_run).where(
-                columns.pair_key.in_(chunk)
-            )
-        )
-        for key, kind, first, second in rows:
-            (found[key].pairs if kind == "pair" else found[key].null).append((first, second))
+    for key, kind, first, second in _OF_KEYS.rows(connection, found):
+        (found[key].pairs if kind == "pair" else found[key].null).append((first, second))
     return found
 
 
@@ -59,30 +80,25 @@ def write_down(
 ) -> list[Decision]:
     """Write down the decisions that were not made before, and return those."""
     rows = {verdict.reference(decision): (decision, key) for decision, key in made}
-    columns = schema.decisions.c
-    for chunk in chunks(rows):
-        known = connection.scalars(select(columns.reference).where(columns.reference.in_(chunk)))
-        for reference in known:
-            del rows[reference]
+    for reference in _KNOWN.scalars(connection, rows):
+        del rows[reference]
     if not rows:
         return []
-    share = stamp.share(connection)
-    connection.execute(
-        upsert(connection, schema.decisions).on_conflict_do_nothing(index_elements=["reference"]),
+    stamped = {"decided_ns": stamp.at_ns, "share": stamp.share(connection)}
+    _WRITE(
+        connection,
         [
-            {**_decision_row(reference, decision, key), "decided_ns": stamp.at_ns, "share": share}
+            {**_decision_row(reference, decision, key), **stamped}
             for reference, (decision, key) in rows.items()
         ],
     )
     new = [decision for decision, _ in rows.values()]
-    settled = [
-        {"decided_run": decision.run.run_id, "final_outcome": decision.outcome.value}
-        for decision in new
-        if isinstance(decision, RunDecided)
-    ]
-    if settled:
-        settle = update(schema.runs).where(schema.runs.c.run_id == bindparam("decided_run"))
-        connection.execute(settle.values(settled=True, outcome=bindparam("final_outcome")), settled)
+    settled: dict[Outcome, list[str]] = defaultdict(list)
+    for decision in new:
+        if isinstance(decision, RunDecided):
+            settled[decision.outcome].append(decision.run.run_id)
+    for outcome, run_ids in settled.items():
+        _SETTLE.execute(connection, run_ids, outcome=outcome.value)
     return new
 
 
@@ -110,15 +126,12 @@ def mark_contradicted(
     connection: Connection, made: dict[str, Run], settings: Settings, stamp: Stamp
 ) -> None:
     """Mark the verdicts that would be others today; they stay as they are."""
-    columns = schema.decisions.c
     decided: dict[int, PairDecided] = {}
-    standing = (columns.kind == "pair") & columns.contradicted_ns.is_(None)
-    for column, chunk in product((columns.first_run, columns.second_run), chunks(made)):
-        about = standing & column.in_(chunk)
-        for row in connection.execute(select(columns.id, columns.body).where(about)):
-            stored = verdict.decode(row.body)
+    for about in _UNDISPUTED:
+        for number, body in about.rows(connection, made):
+            stored = verdict.decode(body)
             if isinstance(stored, PairDecided):
-                decided[row.id] = stored
+                decided[number] = stored
     others = {
         run.run_id
         for pair_decided in decided.values()

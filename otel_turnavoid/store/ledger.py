@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from typing import final as final_class
 
 import msgspec
-from sqlalchemy import Connection, Table, func, inspect, select, tuple_
+from sqlalchemy import Connection, Table, bindparam, func, inspect, select, tuple_
 
 from otel_turnavoid.judge import verdict
 from otel_turnavoid.judge.facts import Observation, SpanFact, encode, encode_evidence
@@ -23,11 +23,12 @@ from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.judge.verdict import Decision, PairDecided
 from otel_turnavoid.store import announced, pruning, reading, schema, shares, twins
 from otel_turnavoid.store.deciding import Deciding, Step
-from otel_turnavoid.store.engine import Database, upsert
+from otel_turnavoid.store.engine import Database
 from otel_turnavoid.store.migrations import migrate
 from otel_turnavoid.store.pruning import Pruned
 from otel_turnavoid.store.reading import Material, Record, RunLine
 from otel_turnavoid.store.shares import FIRST, Author, Holding, Stamp
+from otel_turnavoid.store.statements import Insert
 from otel_turnavoid.vocabulary import Outcome
 
 DEFAULT_URL: Final = "sqlite:///turnavoid.db"
@@ -130,13 +131,14 @@ class Ledger:
                 fact_rows = [_span_row(fact) for fact in facts]
                 in_time = [seen for seen in observations if seen.observed_ns >= since_ns]
                 observation_rows = [_observation_row(observation) for observation in in_time]
-            spans = _take(connection, schema.spans, fact_rows)
+            spans = _SPANS.take(connection, fact_rows)
             twins.remember(connection, facts)
-            seen = _take(connection, schema.observations, observation_rows)
+            seen = _OBSERVATIONS.take(connection, observation_rows)
             units = {_unit(row) for row in spans.new}
             units |= {_unit(row) for readings in spans.changed for row in readings}
             units |= {("run", row["run_id"]) for row in seen.new}
-            _mark_pending(connection, units, arrived_ns)
+            pending = ({"kind": kind, "id": name} for kind, name in sorted(units))
+            _PEND(connection, [{**unit, "arrived_ns": arrived_ns} for unit in pending])
         new = len(spans.new) + len(seen.new)
         taken = len(fact_rows) + len(observation_rows)
         return Added(len(spans.new), len(seen.new), taken - new, given - taken)
@@ -397,52 +399,56 @@ class _Taken(NamedTuple):
     """Known evidence read under another configuration: as it is now, and as it was."""
 
 
-def _take(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> _Taken:
-    """Insert the rows that are not there yet, and give known ones their present reading."""
-    if not rows:
-        return _Taken([], [])
-    names = [column.name for column in table.primary_key]
-    key_of = itemgetter(*names)
-    distinct = {key_of(row): row for row in rows}
-    fresh = list(distinct.values())
-    statement = upsert(connection, table)
-    savepoint = connection.begin_nested()
-    inserted = connection.execute(statement.on_conflict_do_nothing(), fresh)
-    if inserted.rowcount == len(fresh):
-        savepoint.commit()
-        return _Taken(fresh, [])
-    # Some were known: find out which, since only what is new is worth looking at again.
-    savepoint.rollback()
-    known: dict[Any, dict[str, Any]] = {}
-    identity = tuple_(*(table.c[name] for name in names))
-    keys = list(distinct)
-    for start in range(0, len(keys), _PAGE):
-        wanted = identity.in_(keys[start : start + _PAGE])
-        for row in connection.execute(select(table).where(wanted)).mappings():
-            known[key_of(row)] = dict(row)
-    new = [row for key, row in distinct.items() if key not in known]
-    changed = [
-        (row, known[key])
-        for key, row in distinct.items()
-        if key in known and row["body"] != known[key]["body"]
-    ]
-    if new or changed:
-        present = {"run_id": statement.excluded.run_id, "body": statement.excluded.body}
-        connection.execute(
-            statement.on_conflict_do_update(index_elements=names, set_=present),
-            [*new, *(row for row, _ in changed)],
+class _Kind:
+    """Facts or observations: what is kept once each under its identity and content."""
+
+    def __init__(self, table: Table) -> None:
+        names = [column.name for column in table.primary_key]
+        self._key_of = itemgetter(*names)
+        self._known = select(table).where(
+            tuple_(*(table.c[name] for name in names)).in_(bindparam("keys", expanding=True))
         )
-    return _Taken(new, changed)
+        self._add = Insert(table, lambda insert: insert.on_conflict_do_nothing())
+        readings = [name for name in ("run_id", "body") if name not in names]
+        self._replace = Insert(
+            table,
+            lambda insert: insert.on_conflict_do_update(
+                index_elements=names, set_={name: insert.excluded[name] for name in readings}
+            ),
+        )
+
+    def take(self, connection: Connection, rows: Iterable[dict[str, Any]]) -> _Taken:
+        """Insert the rows that are not there yet, and give known ones their present reading."""
+        distinct = {self._key_of(row): row for row in rows}
+        if not distinct:
+            return _Taken([], [])
+        savepoint = connection.begin_nested()
+        if self._add(connection, distinct.values()) == len(distinct):
+            savepoint.commit()
+            return _Taken(list(distinct.values()), [])
+        # Some were known: find out which, since only what is new is worth looking at again.
+        savepoint.rollback()
+        known: dict[Any, dict[str, Any]] = {}
+        keys = list(distinct)
+        for start in range(0, len(keys), _PAGE):
+            page = {"keys": keys[start : start + _PAGE]}
+            for row in connection.execute(self._known, page).mappings():
+                known[self._key_of(row)] = dict(row)
+        new = [row for key, row in distinct.items() if key not in known]
+        changed = [
+            (row, known[key])
+            for key, row in distinct.items()
+            if key in known and row["body"] != known[key]["body"]
+        ]
+        self._replace(connection, [*new, *(row for row, _ in changed)])
+        return _Taken(new, changed)
 
 
-def _mark_pending(
-    connection: Connection, units: Iterable[tuple[str, str]], arrived_ns: int
-) -> None:
-    rows = [{"kind": kind, "id": name, "arrived_ns": arrived_ns} for kind, name in sorted(units)]
-    if not rows:
-        return
-    statement = upsert(connection, schema.pending)
-    later = {"arrived_ns": statement.excluded.arrived_ns}
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=["kind", "id"], set_=later), rows
-    )
+_SPANS = _Kind(schema.spans)
+_OBSERVATIONS = _Kind(schema.observations)
+_PEND = Insert(
+    schema.pending,
+    lambda insert: insert.on_conflict_do_update(
+        index_elements=["kind", "id"], set_={"arrived_ns": insert.excluded.arrived_ns}
+    ),
+)

@@ -40,6 +40,9 @@ MARGIN_NS: Final = 1800 * 10**9
 """Evidence younger than this is never too late: retention is longer, and clocks differ less."""
 
 
+_PRUNED: Final = select(schema.ledger.c.pruned_ns)
+
+
 class Pruned(NamedTuple):
     """What one transaction removed."""
 
@@ -62,7 +65,7 @@ def too_late(
     oldest = min(times, default=arrived_ns)
     if oldest > arrived_ns - MARGIN_NS:
         return 0
-    return connection.scalar(select(schema.ledger.c.pruned_ns)) or 0
+    return connection.scalar(_PRUNED) or 0
 
 
 def prune(database: Database, before_ns: int) -> Iterator[Pruned]:

@@ -15,8 +15,7 @@ from sqlalchemy import Connection, case, func, null, select
 from otel_turnavoid.judge.attribution import stray_run_id
 from otel_turnavoid.judge.run import Run
 from otel_turnavoid.store import schema
-from otel_turnavoid.store.engine import upsert
-from otel_turnavoid.store.paging import chunks
+from otel_turnavoid.store.statements import Insert, Lookup
 from otel_turnavoid.vocabulary import Arm, Outcome
 
 _encode_run = msgspec.json.Encoder(order="deterministic").encode
@@ -24,6 +23,37 @@ decode_run = msgspec.json.Decoder(Run).decode
 """Read back the body of a run."""
 
 _ARMS: dict[str | None, Arm] = {arm.value: arm for arm in Arm}
+
+
+def _stored(insert: Any) -> Any:
+    """Say what becomes of a run that is written again."""
+    new, old = insert.excluded, schema.runs.c
+    changed = {
+        "trace_id": new.trace_id,
+        # Evidence that comes too late does not make a second pair under another key.
+        "pair_key": case((old.settled, old.pair_key), else_=new.pair_key),
+        "arm": new.arm,
+        "variant": new.variant,
+        "start_ns": new.start_ns,
+        "arrived_ns": case((old.arrived_ns > new.arrived_ns, old.arrived_ns), else_=new.arrived_ns),
+        # The wait counts from when the end was first seen.
+        "ended_ns": case(
+            (new.ended_ns.is_(None), null()), else_=func.coalesce(old.ended_ns, new.ended_ns)
+        ),
+        "outcome": case((old.settled, old.outcome), else_=new.outcome),
+        "body": new.body,
+    }
+    return insert.on_conflict_do_update(index_elements=["run_id"], set_=changed)
+
+
+_STORE = Insert(schema.runs, _stored)
+say_when = Insert(
+    schema.keys,
+    lambda insert: insert.on_conflict_do_update(
+        index_elements=["pair_key"], set_={"due_ns": insert.excluded.due_ns}
+    ),
+)
+"""Write when to look at keys next: rows with ``pair_key`` and ``due_ns``."""
 
 
 class Standing(NamedTuple):
@@ -52,27 +82,29 @@ class Standing(NamedTuple):
         return self.settled and self.outcome != Outcome.PAIRED
 
 
+_columns = schema.runs.c
+_STANDINGS = Lookup(
+    lambda among: select(_columns.pair_key, *(_columns[name] for name in Standing._fields)).where(
+        among(_columns.pair_key)
+    )
+)
+_BODIES = Lookup(lambda among: select(_columns.run_id, _columns.body).where(among(_columns.run_id)))
+
+
 def standings(connection: Connection, keys: Iterable[str]) -> dict[str, dict[str, Standing]]:
     """Return the runs of each key by run id."""
-    columns = schema.runs.c
-    fields = [columns[name] for name in Standing._fields]
     found: dict[str, dict[str, Standing]] = {key: {} for key in keys}
-    for chunk in chunks(found):
-        rows = select(columns.pair_key, *fields).where(columns.pair_key.in_(chunk))
-        for key, run_id, start_ns, arm, *rest in connection.execute(rows).all():
-            found[key][run_id] = Standing(run_id, start_ns, _ARMS.get(arm), *rest)
+    for key, *fields in _STANDINGS.rows(connection, found):
+        stored = Standing(*fields)
+        found[key][stored.run_id] = stored._replace(
+            arm=_ARMS.get(stored.arm), settled=bool(stored.settled)
+        )
     return found
 
 
 def stored_runs(connection: Connection, run_ids: Iterable[str]) -> dict[str, Run]:
     """Return runs as last assembled."""
-    columns = schema.runs.c
-    found: dict[str, Run] = {}
-    for chunk in chunks(run_ids):
-        stored = select(columns.run_id, columns.body).where(columns.run_id.in_(chunk))
-        for row in connection.execute(stored):
-            found[row.run_id] = decode_run(row.body)
-    return found
+    return {run_id: decode_run(body) for run_id, body in _BODIES.rows(connection, run_ids)}
 
 
 def row_of(run: Run, *, trace_id: str | None, arrived_ns: int) -> dict[str, Any]:
@@ -94,40 +126,14 @@ def row_of(run: Run, *, trace_id: str | None, arrived_ns: int) -> dict[str, Any]
 
 def store_runs(connection: Connection, rows: list[dict[str, Any]], now_ns: int) -> None:
     """Write runs as now assembled, and have their keys looked at at once."""
-    if not rows:
-        return
-    statement = upsert(connection, schema.runs)
-    new, old = statement.excluded, schema.runs.c
-    changed = {
-        "trace_id": new.trace_id,
-        # Evidence that comes too late does not make a second pair under another key.
-        "pair_key": case((old.settled, old.pair_key), else_=new.pair_key),
-        "arm": new.arm,
-        "variant": new.variant,
-        "start_ns": new.start_ns,
-        "arrived_ns": case((old.arrived_ns > new.arrived_ns, old.arrived_ns), else_=new.arrived_ns),
-        # The wait counts from when the end was first seen.
-        "ended_ns": case(
-            (new.ended_ns.is_(None), null()), else_=func.coalesce(old.ended_ns, new.ended_ns)
-        ),
-        "outcome": case((old.settled, old.outcome), else_=new.outcome),
-        "body": new.body,
-    }
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=["run_id"], set_=changed), rows
-    )
+    _STORE(connection, rows)
     look_again(connection, (row["pair_key"] for row in rows), now_ns)
 
 
 def look_again(connection: Connection, keys: Iterable[str | None], now_ns: int) -> None:
     """Have keys looked at in the next round of looks."""
-    due = upsert(connection, schema.keys)
-    again = due.on_conflict_do_update(
-        index_elements=["pair_key"], set_={"due_ns": due.excluded.due_ns}
-    )
     known = sorted({key for key in keys if key is not None})
-    if known:
-        connection.execute(again, [{"pair_key": key, "due_ns": now_ns} for key in known])
+    say_when(connection, [{"pair_key": key, "due_ns": now_ns} for key in known])
 
 
 def _outcome(run: Run) -> Outcome:

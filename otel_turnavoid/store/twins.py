@@ -7,16 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, delete, select, tuple_
+from sqlalchemy import Connection, bindparam, delete, select, tuple_
 
 from otel_turnavoid.judge.facts import SpanFact
 from otel_turnavoid.judge.twins import identities, sought
 from otel_turnavoid.store import schema
-from otel_turnavoid.store.engine import upsert
 from otel_turnavoid.store.paging import PAGE
+from otel_turnavoid.store.statements import Insert, Lookup
 
 _LONGEST_NS = 3600 * 10**9
 """A call that takes longer is not found by what lies in it."""
+
+_REMEMBER = Insert(schema.twins, lambda insert: insert.on_conflict_do_nothing())
+_twins = schema.twins.c
+_ALIKE = Lookup(
+    lambda among: select(_twins.trace_id).where(
+        among(_twins.identity),
+        _twins.start_ns.between(bindparam("after_ns"), bindparam("end_ns")),
+        _twins.end_ns >= bindparam("start_ns"),
+        _twins.scope != bindparam("scope"),
+        _twins.trace_id != bindparam("trace_id"),
+    )
+)
 
 
 def remember(connection: Connection, facts: Iterable[SpanFact]) -> None:
@@ -34,8 +46,7 @@ def remember(connection: Connection, facts: Iterable[SpanFact]) -> None:
         if not fact.own
         for identity in identities(fact)
     ]
-    if rows:
-        connection.execute(upsert(connection, schema.twins).on_conflict_do_nothing(), rows)
+    _REMEMBER(connection, rows)
 
 
 def forget(connection: Connection, facts: Iterable[SpanFact]) -> None:
@@ -54,21 +65,18 @@ def forget(connection: Connection, facts: Iterable[SpanFact]) -> None:
 
 def traces_of(connection: Connection, facts: Iterable[SpanFact]) -> set[str]:
     """Return the other traces in which copies of these spans may lie."""
-    columns = schema.twins.c
     found: set[str] = set()
     for fact in facts:
-        wanted = list(sought(fact)) if not fact.own else []
-        if not wanted:
-            continue
-        found.update(
-            connection.scalars(
-                select(columns.trace_id).where(
-                    columns.identity.in_(wanted),
-                    columns.start_ns.between(fact.start_ns - _LONGEST_NS, fact.end_ns),
-                    columns.end_ns >= fact.start_ns,
-                    columns.scope != fact.scope,
-                    columns.trace_id != fact.trace_id,
+        if not fact.own:
+            found.update(
+                _ALIKE.scalars(
+                    connection,
+                    sought(fact),
+                    after_ns=fact.start_ns - _LONGEST_NS,
+                    start_ns=fact.start_ns,
+                    end_ns=fact.end_ns,
+                    scope=fact.scope,
+                    trace_id=fact.trace_id,
                 )
             )
-        )
     return found
