@@ -3,6 +3,10 @@
 Its kinds LLM, TOOL and AGENT are entries; all others (CHAIN, EMBEDDING, RETRIEVER…) only link.
 The response id stands, if anywhere, inside ``output.value``, and only where content is recorded.
 Token counts of an AGENT repeat those of the calls below it and are not read.
+
+The kind is set first and the messages, an attribute for each part of each, after it. An SDK with
+a limit drops the oldest attribute for every one too many, so that a long conversation costs a
+call its kind; token counts, set at the end, are what is left to know it by.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from otel_turnavoid.dialects import answer, parts
+from otel_turnavoid.dialects import answer, genai, parts
 from otel_turnavoid.dialects.attributes import Attributes
 from otel_turnavoid.dialects.rules import Rules
 from otel_turnavoid.dialects.view import SpanView
@@ -26,13 +30,13 @@ _ASKS: Final = "llm.output_messages.0.message.tool_calls.0.tool_call.id"
 _OUTPUT: Final = "output.value"
 _TOOL_NAME: Final = "tool.name"
 _TOOL_CALL_ID: Final = ("tool_call.id", "tool.id")
-_COUNT: Final = "llm.token_count"
+COUNT: Final = "llm.token_count"
 _USAGE: Final = {
-    "input": f"{_COUNT}.prompt",
-    "output": f"{_COUNT}.completion",
-    "cache_read": f"{_COUNT}.prompt_details.cache_read",
-    "cache_write": f"{_COUNT}.prompt_details.cache_write",
-    "reasoning": f"{_COUNT}.completion_details.reasoning",
+    "input": f"{COUNT}.prompt",
+    "output": f"{COUNT}.completion",
+    "cache_read": f"{COUNT}.prompt_details.cache_read",
+    "cache_write": f"{COUNT}.prompt_details.cache_write",
+    "reasoning": f"{COUNT}.completion_details.reasoning",
 }
 KEYS: Final = frozenset(
     {
@@ -56,10 +60,10 @@ _FINAL_ANSWER: Final = "final_answer"
 
 
 def read(view: SpanView, rules: Rules) -> SpanFact | None:
-    """Return the fact of a span that carries a kind of this vocabulary."""
+    """Return the fact of a span that carries a kind of this vocabulary, or must have lost it."""
     kind = view.attributes.get(KIND)
     if not isinstance(kind, str):
-        return None
+        return _without_kind(view, rules)
     attributes = Attributes(view.attributes, view.resource)
     entry = _ENTRIES.get(kind.upper())
     final = view.scope == _SMOLAGENTS and view.attributes.get(_TOOL_NAME) == _FINAL_ANSWER
@@ -74,6 +78,13 @@ def read(view: SpanView, rules: Rules) -> SpanFact | None:
         call=_call,
         tool=_tool,
     )
+
+
+def _without_kind(view: SpanView, rules: Rules) -> SpanFact | None:
+    counted = any(key in view.attributes for key in _USAGE.values())
+    if not view.dropped_attributes or not counted or genai.speaks(view):
+        return None
+    return parts.fact(view, Attributes(view.attributes, view.resource), rules, dialect=NAME)
 
 
 def _call(attributes: Attributes) -> CallDetail:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_turnavoid.dialects import answer
+from otel_turnavoid.dialects import answer, process
 from otel_turnavoid.dialects.attributes import shown
 from otel_turnavoid.digest import check_digest, is_digest
 from otel_turnavoid.judge.attribution import MADE_RUN_PREFIX
@@ -100,6 +100,8 @@ def fact(  # noqa: PLR0913 - one keyword per part of a fact
         failed=view.status_error or attributes.span.get(ERROR_TYPE) is not None,
         sampled=bool(view.trace_state) and is_sampled(view.trace_state),
         dropped=view.dropped_attributes,
+        resource_dropped=view.dropped_resource_attributes,
+        process=process.read(view.resource),
         run_id=run_id,
         seq=attributes.count(Attr.SEQ),
         arm=arm,

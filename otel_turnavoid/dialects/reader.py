@@ -20,6 +20,7 @@ from otel_turnavoid.dialects import (
     openllmetry,
     own,
     parts,
+    process,
     spring_ai,
     vercel_ai,
 )
@@ -61,6 +62,7 @@ _KEYS: Final = (
     | spring_ai.KEYS
     | genai.KEYS
     | observation.KEYS
+    | process.KEYS
     | {
         parts.ERROR_TYPE,
         parts.SERVICE_NAME,
@@ -70,7 +72,7 @@ _KEYS: Final = (
 )
 
 _NEEDLES: Final = (
-    *(genai.PREFIX, NAMESPACE, ".span.kind", vercel_ai.OPERATION),
+    *(genai.PREFIX, NAMESPACE, ".span.kind", openinference.COUNT, vercel_ai.OPERATION),
     *(claude_code.TYPE, langfuse.TYPE, mlflow.TYPE, openllmetry.REQUEST_TYPE, spring_ai.KIND),
 )
 """OpenInference and OpenLLMetry share the end of their marks; each needle costs every span."""

@@ -37,6 +37,8 @@ class SpanView(msgspec.Struct, frozen=True, kw_only=True):
     scope: str = ""
     scope_version: str = ""
     resource: dict[str, Any] = {}
+    dropped_resource_attributes: int = 0
+    """How many its sender left out of the resource."""
 
 
 class RecordView(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,9 +52,13 @@ class RecordView(msgspec.Struct, frozen=True, kw_only=True):
     span_id: str | None = None
     """16 lowercase hex digits of the span in which it happened."""
     attributes: dict[str, Any] = {}
+    dropped_attributes: int = 0
+    """How many the sender's limits left out."""
     body: Any = None
     scope: str = ""
     resource: dict[str, Any] = {}
+    dropped_resource_attributes: int = 0
+    """How many its sender left out of the resource."""
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -44,7 +44,8 @@ class TurnAvoidanceExporter(SpanExporter):
 
     An observer needs an identity of its own: give it a ``TracerProvider`` with its own
     ``service.name`` and send its spans (``Observer(tracer_provider=…)``) to this exporter, here
-    or in another process on the same ledger.
+    or in another process on the same ledger. Here only while resources do not name the process
+    (``process.pid``): where they do, what the agent's own process saw proves nothing.
 
     Args:
         ledger: Database URL; default ``TURNAVOID_LEDGER``, else a file in the working directory.

@@ -39,10 +39,11 @@ from otel_turnavoid.judge.facts import (
 )
 from otel_turnavoid.judge.findings import Findings
 from otel_turnavoid.judge.keying import key_of
-from otel_turnavoid.judge.observing import usable_observations
+from otel_turnavoid.judge.observing import hear
 from otel_turnavoid.judge.run import Run
 from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.judge.spans import SpanTree
+from otel_turnavoid.judge.succession import check_succession
 from otel_turnavoid.judge.turns import ModelTurn, turns_of
 from otel_turnavoid.judge.work import batches_of, work_of
 from otel_turnavoid.vocabulary import (
@@ -120,14 +121,14 @@ def assemble(
         check_turns(outermost, turns, findings)
         check_continuations(calls, findings)
         check_inputs(turns, findings)
+        check_succession(tree, turns, tools, findings)
         check_segments(outermost, findings)
     evidence = Evidence.DECLARED if declared else Evidence.INFERRED
     check_evidence(evidence, settings, findings)
     check_end(state, ended=ended, seen=last is not None, findings=findings)
     # A declared run takes as long as its Invokes: an entry with a broken clock may lie years back.
-    lasting = _range((outermost if declared else ()) or timed)
-    usable, contradictory = usable_observations(observations, *lasting, settings)
-    for observer in contradictory:
+    heard = hear(observations, *_range((outermost if declared else ()) or timed), settings)
+    for observer in heard.contradictory:
         findings.withhold(
             WithheldCause.CONFLICTING_EVIDENCE,
             f"observer {observer} said different things about this run",
@@ -170,8 +171,8 @@ def assemble(
         problems=findings.problems,
         models=_models(turns),
         scopes=tuple(sorted({fact.scope for fact in counted})),
-        identities=tuple(sorted({(fact.service or "", fact.instance or "") for fact in counted})),
-        observations=usable,
+        identities=tuple(sorted({_identity(fact) for fact in counted})),
+        observations=heard.usable,
         work=work_of(tree, turns, tools),
         retained=_retained(tree.facts),
         batches=batches_of(turns, tools),
@@ -179,12 +180,20 @@ def assemble(
         agent=next((fact.agent for fact in (*outermost, *tree.facts) if fact.agent), None),
         trace_ids=tuple(sorted({fact.trace_id for fact in tree.facts})),
         roots=tuple((fact.trace_id, fact.span_id) for fact in outermost),
+        processes=tuple(sorted({fact.process for fact in counted if fact.process}, key=repr)),
+        cut=heard.cut,
     )
 
 
 def _range(facts: Sequence[SpanFact]) -> tuple[int, int]:
     """Return when the first of the spans began and the last one ended, in ns."""
     return min(fact.start_ns for fact in facts), max(fact.end_ns for fact in facts)
+
+
+def _identity(fact: SpanFact) -> tuple[str, str]:
+    """Return service and instance; without a service where the rest may have been cut."""
+    cut = fact.resource_dropped and not fact.instance
+    return ("" if cut else fact.service or "", fact.instance or "")
 
 
 def _roots(tree: SpanTree) -> list[SpanFact]:
@@ -217,7 +226,7 @@ def _state(
 def _said(invokes: Sequence[InvokeDetail]) -> InvokeDetail:
     """Return what the outermost Invokes say about the run: the last to say a thing is right.
 
-    A lifecycle may advance over a pause; everything else is repeated.
+    A lifecycle may advance over a pause, but not beyond its ends; everything else is repeated.
     """
     said = {
         field: next(
@@ -230,7 +239,13 @@ def _said(invokes: Sequence[InvokeDetail]) -> InvokeDetail:
         )
         for field in InvokeDetail.__struct_fields__
     }
+    stated = {invoke.lifecycle for invoke in invokes}
+    said["lifecycle"] = next((end for end in _ENDS if end in stated), said["lifecycle"])
     return InvokeDetail(**said)
+
+
+_ENDS = (Lifecycle.INVALIDATED, Lifecycle.COUNTERFACTUAL_ONLY)
+"""Nothing is realized after these."""
 
 
 def _tool_calls(

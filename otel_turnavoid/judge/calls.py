@@ -88,6 +88,21 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return not refused or bool(self.usage.output)
 
     @property
+    def input_digest(self) -> str | None:
+        """What it states of its whole input."""
+        return _detail(self.fact).input_digest
+
+    @property
+    def plain_input(self) -> int | None:
+        """The tokens of its input, where its model counts every such input alike.
+
+        Cached tokens and inner samplings are counted in many ways.
+        """
+        once = _detail(self.fact).samplings in (None, 1)
+        cached = self.usage.cache_read or self.usage.cache_write
+        return self.usage.input if once and not cached else None
+
+    @property
     def attempts(self) -> int:
         """How many calls it took, as far as seen: with those that its client sent again."""
         return 1 + (self.resends or 0)
@@ -255,9 +270,7 @@ class _Groups:
         for ancestor in self._tree.ancestors(fact):
             if ancestor.entry is fact.entry:
                 group = self._of.get(id(ancestor))
-                if group is None or not _may_be_one(fact, group) or self._another(fact, group):
-                    return None
-                return group, Rule.NESTED
+                return (group, Rule.NESTED) if group and self._shows(fact, group) else None
             if ancestor.entry is not None:
                 return None
         if self._tree.parent(fact) is not None or fact.run_id is not None:
@@ -267,7 +280,12 @@ class _Groups:
             for other in self._spans
             if other.own and other.trace_id == fact.trace_id and _within(fact, other)
         ]
-        return (self._of[id(ours[0])], Rule.INSIDE_OURS) if len(ours) == 1 else None
+        group = self._of[id(ours[0])] if len(ours) == 1 else None
+        return (group, Rule.INSIDE_OURS) if group and self._shows(fact, group) else None
+
+    def _shows(self, fact: SpanFact, group: _Group) -> bool:
+        """Whether a span inside of a call may be a copy of it, as nothing speaks against that."""
+        return _may_be_one(fact, group) and not self._another(fact, group)
 
     def _another(self, fact: SpanFact, group: _Group) -> bool:
         """Whether the call has a span of this scope that this one does not lie in.

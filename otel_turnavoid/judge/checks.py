@@ -25,6 +25,8 @@ from otel_turnavoid.vocabulary import (
 )
 
 _SHOWN = 4
+COMPLETED_WITH_AN_ERROR = "an Invoke says that it completed, and its span that it ended in an error"
+"""The problem of a run whose Invoke contradicts itself."""
 
 
 def check_facts(tree: SpanTree, findings: Findings) -> None:
@@ -40,6 +42,13 @@ def check_facts(tree: SpanTree, findings: Findings) -> None:
                 WithheldCause.INCOMPLETE_RUN,
                 f"span {fact.span_id}: {fact.dropped} attributes were dropped by a span limit",
             )
+    unknown = [fact for fact in tree.facts if fact.dropped and fact.entry is None]
+    if unknown and not any(fact.own for fact in tree.facts):
+        findings.withhold(
+            WithheldCause.COMPLETENESS_UNPROVEN,
+            f"{len(unknown)} spans lost attributes to a span limit, and perhaps what shows that"
+            " they are model calls",
+        )
     for dropped in sorted({fact.resource_dropped for fact in tree.facts if fact.own} - {0}):
         findings.withhold(
             WithheldCause.INCOMPLETE_RUN,
@@ -174,28 +183,32 @@ def check_continuations(calls: Sequence[Call], findings: Findings) -> None:
 def check_inputs(turns: Sequence[ModelTurn], findings: Findings) -> None:
     """Hold it against a run if generations of one turn cannot have had the one input they state.
 
-    One model counts one input alike. Cached tokens and inner samplings are counted in many ways.
+    One model counts one input alike.
     """
     for turn in turns:
         counted: dict[tuple[str, str | None], set[int]] = defaultdict(set)
         for call in turn.calls:
-            detail, usage = call.fact.call, call.usage
-            plain = call.generated and not (usage.cache_read or usage.cache_write)
-            if not plain or detail is None or usage.input is None:
-                continue
-            if detail.input_digest is not None and detail.samplings in (None, 1):
-                counted[detail.input_digest, call.model].add(usage.input)
-        for tokens in counted.values():
-            if len(tokens) > 1:
+            stated, tokens = call.input_digest, call.plain_input
+            if call.generated and stated is not None and tokens is not None:
+                counted[stated, call.model].add(tokens)
+        for different in counted.values():
+            if len(different) > 1:
                 findings.withhold(
                     WithheldCause.CONFLICTING_EVIDENCE,
                     "calls with one input digest differ in their input tokens:"
-                    f" {', '.join(map(str, sorted(tokens)))}",
+                    f" {', '.join(map(str, sorted(different)))}",
                 )
 
 
 def check_segments(outermost: Sequence[SpanFact], findings: Findings) -> None:
-    """Hold it against a run if a part of it failed, however it ended in the end."""
+    """Hold it against a run if any part of it failed, whatever is said in the end.
+
+    An error that the agent recovered from stands on the call, tool or sub-agent that had it.
+    """
+    for fact in outermost:
+        state = fact.invoke.state if fact.invoke is not None else None
+        if state is InvokeState.COMPLETED and fact.failed:
+            findings.withhold(WithheldCause.RUN_NOT_COMPLETED, COMPLETED_WITH_AN_ERROR)
     for fact in outermost[:-1]:
         state = fact.invoke.state if fact.invoke is not None else None
         apart = not any(_encloses(other, fact) for other in outermost if other is not fact)

@@ -8,6 +8,7 @@ without a gap (design sections 2 and 3).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from otel_turnavoid.judge.calls import Call, Tool
 from otel_turnavoid.judge.facts import Counts, InvokeDetail, SpanFact
@@ -85,11 +86,12 @@ def _numbers(tree: SpanTree) -> set[int]:
 
 
 def _lost(numbers: set[int], entries: int) -> Iterator[str]:
-    lost = [number for number in range(min(entries, 1 << 20)) if number not in numbers]
+    lost = entries - sum(number < entries for number in numbers)
     if lost:
-        shown = ", ".join(map(str, lost[:_SHOWN])) + (", …" if len(lost) > _SHOWN else "")
-        noun = "sequence number" if len(lost) == 1 else "sequence numbers"
-        yield f"{len(lost)} {noun} never arrived: {shown}"
+        never = (number for number in range(entries) if number not in numbers)
+        shown = ", ".join(map(str, islice(never, _SHOWN))) + (", …" if lost > _SHOWN else "")
+        noun = "sequence number" if lost == 1 else "sequence numbers"
+        yield f"{lost} {noun} never arrived: {shown}"
 
 
 def _differs(what: str, declared: int, seen: int) -> Iterator[str]:

@@ -131,6 +131,18 @@ class Configured(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     faults: tuple[Fault, ...] = ()
 
 
+class Process(msgspec.Struct, frozen=True, array_like=True):
+    """An operating system's process, as far as a resource names one."""
+
+    pid: int
+    host_id: str | None = None
+    host_name: str | None = None
+    container_id: str | None = None
+    pod_uid: str | None = None
+    created: str | None = None
+    """``process.creation.time``: tells processes apart that had one number in turn."""
+
+
 class SpanFact(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One span that bears on a run."""
 
@@ -155,6 +167,9 @@ class SpanFact(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The trace state shows that other traces of this kind were left out."""
     dropped: int = 0
     """Attributes that the sender's span limits left out."""
+    resource_dropped: int = 0
+    """Attributes that the sender left out of the resource."""
+    process: Process | None = None
     run_id: str | None = None
     seq: int | None = None
     arm: Arm | None = None
@@ -192,6 +207,11 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     observed_ns: int
     service: str | None = None
     instance: str | None = None
+    process: Process | None = None
+    dropped: int = 0
+    """Attributes that the sender's limits left out: the labels may be among them."""
+    resource_dropped: int = 0
+    """Attributes that the sender left out of the resource."""
     role: str | None = None
     """Role of the credential it came with; None without authentication."""
 

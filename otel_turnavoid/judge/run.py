@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from otel_turnavoid.judge.facts import Observation, Retained, Usage
+from otel_turnavoid.judge.facts import Observation, Process, Retained, Usage
 from otel_turnavoid.vocabulary import (
     Arm,
     Evidence,
@@ -126,7 +126,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     identities: tuple[tuple[str, str], ...]
     """``(service.name, service.instance.id)`` of the facts, sorted; empty where not stated."""
     observations: tuple[Observation, ...]
-    """Those within the run's time and skew, by observer."""
+    """Those within the run's time and skew that are whole, by observer."""
     work: Work
     retained: Retained | None
     batches: tuple[Batch, ...]
@@ -136,6 +136,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     trace_ids: tuple[str, ...]
     roots: tuple[tuple[str, str], ...] = ()
     """``(trace id, span id)`` of its outermost Invokes, in order: more than one after a pause."""
+    processes: tuple[Process, ...] = ()
+    """The processes of the facts, where their resources name them."""
+    cut: tuple[str, ...] = ()
+    """Observations that prove nothing, as a part of them was left out; a line each."""
 
     @property
     def pairable(self) -> bool:

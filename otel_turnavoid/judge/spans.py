@@ -46,8 +46,9 @@ class SpanTree:
             if known is not fact and known != fact:
                 others.setdefault(key, [known]).append(fact)
         for key, contents in sorted(others.items()):
-            self._spans[key] = min(contents, key=encode)
-            self.conflicts.append(f"different contents under span id {key[1]}")
+            self._spans[key] = min(contents, key=_named_process_first)
+            if any(_evidence(fact) != _evidence(contents[0]) for fact in contents):
+                self.conflicts.append(f"different contents under span id {key[1]}")
 
     def _put_copies_together(self) -> None:
         """Make every span id of an entry exported more than once mean its first export."""
@@ -86,8 +87,20 @@ class SpanTree:
         return next((each for each in self.ancestors(fact) if each.entry is entry), None)
 
 
+def _named_process_first(fact: SpanFact) -> tuple[bool, bytes]:
+    return (fact.process is None, encode(fact))
+
+
+def _evidence(fact: SpanFact) -> SpanFact:
+    """Return what a span says, but not in which process: Collectors add that on one way only."""
+    return msgspec.structs.replace(fact, process=None)
+
+
 def _content(fact: SpanFact) -> SpanFact:
-    """Return what an entry says apart from where and when it was exported."""
+    """Return what an entry says apart from where and when it was exported.
+
+    A durable workflow that replays its code emits an entry again, later and under fresh ids.
+    """
     return msgspec.structs.replace(
-        fact, trace_id="", span_id="", parent_id=None, start_ns=0, end_ns=0
+        _evidence(fact), trace_id="", span_id="", parent_id=None, start_ns=0, end_ns=0
     )

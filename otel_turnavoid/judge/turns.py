@@ -88,12 +88,15 @@ def _answering(calls: Sequence[Call]) -> set[int]:
 def _answers_another_input(before: Call, call: Call) -> bool:
     """Whether a second generation in one AgentTurn is not the same input sampled again.
 
-    Where an input is not stated, only generations at the same time can be alternatives.
+    Where an input is not stated, only generations at the same time can be alternatives, and only
+    if their model counted as many tokens of input.
     """
-    inputs = [_input(before), _input(call)]
+    inputs = [before.input_digest, call.input_digest]
     if None not in inputs:
         return inputs[0] != inputs[1]
-    return call.fact.start_ns >= before.fact.end_ns
+    counted = [before.plain_input, call.plain_input]
+    differ = before.model == call.model and None not in counted and counted[0] != counted[1]
+    return differ or call.fact.start_ns >= before.fact.end_ns
 
 
 def _without_doubles(stated: Sequence[ModelTurn], made: Sequence[ModelTurn]) -> list[ModelTurn]:
@@ -164,12 +167,8 @@ def _continues(attempts: Sequence[Call], call: Call) -> bool:
     last = attempts[-1]
     if last.purpose is not call.purpose:
         return False
-    before, now = _input(last), _input(call)
+    before, now = last.input_digest, call.input_digest
     if before is not None and now is not None:
         return before == now
     samplings = call.fact.call.samplings if call.fact.call else None
     return last.disposition is Disposition.FAILED or samplings == 0
-
-
-def _input(call: Call) -> str | None:
-    return call.fact.call.input_digest if call.fact.call else None

@@ -9,9 +9,10 @@ compares the identities and gives no credit where they are the same.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from time import time_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_turnavoid.errors import UsageError
 from otel_turnavoid.vocabulary import EVENT_EFFECTS_OBSERVED, SCOPE, Attr
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
 _SHOWN: Final = 80
+_SPAN_LIMIT: Final = "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT"
+_RECORD_LIMIT: Final = "OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT"
+_ANY_LIMIT: Final = "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"
 
 
 class Observer:
@@ -71,7 +75,8 @@ class Observer:
 
         Raises:
             UsageError: A label or the run id is empty, no text, or has space around it; or a
-                count is not a whole number from 0, or counts are said to be ordered.
+                count is not a whole number from 0, or counts are said to be ordered; or a
+                limit on attribute values in the environment would cut one of them short.
         """
         attributes: dict[str, str | bool | list[str]] = {
             Attr.RUN_ID: _name("a run id", run_id),
@@ -80,6 +85,7 @@ class Observer:
         }
         if ordered:
             attributes[Attr.EFFECTS_ORDERED] = True
+        _refuse_cutting(attributes, _RECORD_LIMIT if self._tracer_provider is None else _SPAN_LIMIT)
         if self._tracer_provider is None:
             self._emit(attributes, timestamp_ns)
         else:
@@ -142,6 +148,19 @@ def _labels(labels: Iterable[str] | Mapping[str, int], *, ordered: bool) -> list
             raise UsageError(f"how often {label!r} happened is a whole number, got {times!r}")
         stated += [_name("an effect label", label)] * times
     return stated
+
+
+def _refuse_cutting(attributes: Mapping[str, Any], particular: str) -> None:
+    """Raise where the SDK would cut a text: without a word, and two labels may become one."""
+    variable = particular if os.environ.get(particular) else _ANY_LIMIT
+    limit = os.environ.get(variable, "").strip()
+    if not limit.isdecimal():
+        return
+    values = attributes.values()
+    texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
+    for text in texts:
+        if isinstance(text, str) and len(text) > int(limit):
+            raise UsageError(f"{variable}={limit} would cut {_shown(text)} short: unset it here")
 
 
 def _name(what: str, value: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
@@ -25,6 +25,14 @@ _STRING: Final = 0x0A
 _REMEMBERED: Final = 8192
 _LONG: Final = 128
 """Attributes from this size on (in bytes) are not remembered."""
+
+
+class ResourceRead(NamedTuple):
+    """What is wanted of a resource."""
+
+    attributes: dict[str, Any]
+    dropped: int
+    """How many attributes its sender left out."""
 
 
 class AttributeReader:
@@ -56,23 +64,21 @@ class AttributeReader:
                 found[pair[0]] = pair[1]
         return found
 
-    def resource(self, parts: Iterable[bytes], limits: Limits | None = None) -> dict[str, Any]:
-        """Return the wanted attributes of a resource, which may come in several parts.
+    def resource(self, parts: Iterable[bytes], limits: Limits | None = None) -> ResourceRead:
+        """Return what is wanted of a resource, which may come in several parts.
 
         Raises:
             DecodeError, UnicodeDecodeError: A message that had to be decoded is broken.
             TooLargeError: It has too many.
         """
         whole = b"".join(parts)
-        if limits is None:
-            return self.read(ResourceView.FromString(whole).attributes)
-        problem = bloated(whole, RESOURCE)
-        if not problem:
-            raws = ResourceView.FromString(whole).attributes
-            problem = limits.many(len(raws))
+        problem = bloated(whole, RESOURCE) if limits is not None else ""
+        view = ResourceView.FromString(b"" if problem else whole)
+        if limits is not None:
+            problem = problem or limits.many(len(view.attributes))
         if problem:
             raise TooLargeError("", f"a resource with {problem}")
-        return self.read(raws)
+        return ResourceRead(self.read(view.attributes), view.dropped_attributes_count)
 
     def _one(self, raw: bytes) -> tuple[str, Any] | None:
         end = 2 + raw[1] if len(raw) > 1 and raw[0] == _KEY and raw[1] < SHORT else 0

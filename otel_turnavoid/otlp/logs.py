@@ -5,7 +5,7 @@ Other records are counted and left undecoded.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
@@ -14,7 +14,12 @@ from otel_turnavoid._proto.turnavoid.v1.otlp_view_pb2 import LogRecordView, Logs
 from otel_turnavoid.dialects import Reader, RecordView, Refusal
 from otel_turnavoid.errors import InputError, TooLargeError
 from otel_turnavoid.judge.facts import Observation, SpanFact
-from otel_turnavoid.otlp.attributes import AttributeReader, attribute_reader, plain
+from otel_turnavoid.otlp.attributes import (
+    AttributeReader,
+    ResourceRead,
+    attribute_reader,
+    plain,
+)
 from otel_turnavoid.otlp.batch import Batch, Intake
 from otel_turnavoid.otlp.limits import LOG_RECORD, Limits, bloated
 
@@ -67,7 +72,7 @@ def _read(view: LogsView, reader: Reader, intake: Intake, limits: Limits | None)
     attributes = attribute_reader(reader.wanted_in_records)
     needles = reader.record_needles
     for resource_logs in view.resource_logs:
-        resource: dict[str, Any] | None = None
+        resource: ResourceRead | None = None
         for scope_logs in resource_logs.scope_logs:
             for raw in scope_logs.log_records:
                 if not any(needle in raw for needle in needles):
@@ -95,7 +100,7 @@ def _read(view: LogsView, reader: Reader, intake: Intake, limits: Limits | None)
 def _record(
     record: LogRecordView,
     scope: str,
-    resource: dict[str, Any],
+    resource: ResourceRead,
     attributes: AttributeReader,
     reader: Reader,
 ) -> SpanFact | Observation | Refusal | None:
@@ -106,8 +111,10 @@ def _record(
         span_id=_id(record.span_id, _SPAN_ID),
         attributes=attributes.read(record.attributes),
         body=plain(AnyValue.FromString(b"".join(record.body))) if reader.flags else None,
+        dropped_attributes=record.dropped_attributes_count,
         scope=scope,
-        resource=resource,
+        resource=resource.attributes,
+        dropped_resource_attributes=resource.dropped,
     )
     return reader.read_record(view)
 

@@ -22,7 +22,7 @@ from otel_turnavoid._proto.turnavoid.v1 import otlp_view_pb2 as lazy
 from otel_turnavoid.dialects import Reader, Refusal, SpanView, flags
 from otel_turnavoid.dialects.view import LATEST_NS
 from otel_turnavoid.errors import InputError, TooLargeError
-from otel_turnavoid.otlp.attributes import AttributeReader, attribute_reader
+from otel_turnavoid.otlp.attributes import AttributeReader, ResourceRead, attribute_reader
 from otel_turnavoid.otlp.batch import Batch, Intake
 from otel_turnavoid.otlp.limits import SPAN, Limits, bloated
 
@@ -84,7 +84,7 @@ def _read(
         limits.check_items(spans)
     attributes = attribute_reader(reader.wanted)
     for resource_spans in view.resource_spans:
-        resource: dict[str, Any] | None = None
+        resource: ResourceRead | None = None
         for scope_spans in resource_spans.scope_spans:
             about_agents = _leave_others(scope_spans.spans, needles, intake)
             if not about_agents:
@@ -132,7 +132,7 @@ def _leave_others(raws: Iterable[bytes], needles: tuple[bytes, ...], intake: Int
 def _view(
     span: lazy.SpanView,
     scope: lazy.ScopeView,
-    resource: dict[str, Any],
+    resource: ResourceRead,
     attributes: AttributeReader,
     evaluations: tuple[dict[str, Any], ...],
 ) -> SpanView:
@@ -151,7 +151,8 @@ def _view(
         dropped_attributes=span.dropped_attributes_count,
         scope=scope.name,
         scope_version=scope.version,
-        resource=resource,
+        resource=resource.attributes,
+        dropped_resource_attributes=resource.dropped,
     )
 
 

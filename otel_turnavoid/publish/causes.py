@@ -25,35 +25,36 @@ WITHHELD: Final = {
         "the candidate's change takes effect in the run, and its Invoke says lifecycle `realized`",
     ),
     WithheldCause.RUN_NOT_COMPLETED: Meaning(
-        "one of the runs failed, was aborted or hit a limit",
-        "both Invokes end with the state `completed`",
+        "one of the runs failed, was aborted or hit a limit, whatever it says of itself",
+        "both Invokes end with the state `completed`, and their spans without an error",
     ),
     WithheldCause.INCOMPLETE_RUN: Meaning(
         "the Invoke never ended, something that it declared never arrived, or a span limit dropped"
         " attributes",
         "the Invoke ends, and every entry it declares arrives, numbered without a gap and with all"
-        " its attributes",
+        " its attributes and those of its resource",
     ),
     WithheldCause.COMPLETENESS_UNPROVEN: Meaning(
         "nothing proves that all turns are counted: no declared counts, a kind of evidence that is"
         " not accepted, another run that began inside of this one or may have, committed turns"
-        " beside calls that none of them holds, continuations of nothing, or turns that only one of"
-        " the runs shows by its calls",
+        " beside calls that none of them holds, continuations of nothing or past a tool, or turns"
+        " that only one of the runs shows by its calls",
         "the Invoke declares its counts when it ends, sub-agents carry its run id, and calls lie in"
         " their AgentTurns (or, for spans of others, the configuration accepts inferred evidence)",
     ),
     WithheldCause.CONFLICTING_EVIDENCE: Meaning(
-        "two different contents came under one id, or two runs claim one span",
-        "span ids, sequence numbers, counts and observations each come with one content, and each"
-        " span belongs to one run",
+        "two different contents came under one id, two runs claim one span, or calls state one"
+        " input that cannot have had it",
+        "span ids, sequence numbers, counts, input digests and observations each come with one"
+        " content, and each span belongs to one run",
     ),
     WithheldCause.SAMPLED: Meaning(
         "the trace state shows that other traces were left out",
         "spans of both runs reach the processor before any sampling",
     ),
     WithheldCause.EFFECTS_UNOBSERVED: Meaning(
-        "nobody looked at the outside world after one of the runs",
-        "an observer states the effects of each run, within its time and the allowed skew",
+        "nobody looked at the outside world after one of the runs, or a limit cut what was seen",
+        "an observer states the effects of each run, whole, within its time and the allowed skew",
     ),
     WithheldCause.NO_REQUIRED_EFFECTS: Meaning(
         "the observer saw no effect in the control, so equal effects prove nothing",
@@ -63,7 +64,7 @@ WITHHELD: Final = {
         "the observer is one of the agents, or came with an agent's credential, or with none where"
         " the other run's had one",
         "the observer is a process of its own: another service.name, or the same one and another"
-        " service.instance.id, stated on both sides",
+        " service.instance.id, stated on both sides; not the agent's process under another name",
     ),
     WithheldCause.OBSERVER_MISMATCH: Meaning(
         "different observers looked at the two runs",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from otel_turnavoid.judge.checks import COMPLETED_WITH_AN_ERROR
+from otel_turnavoid.judge.facts import Observation, Process
 from otel_turnavoid.judge.judging import counted_otherwise, judge
-from otel_turnavoid.judge.observing import independent
+from otel_turnavoid.judge.observing import identity_cut, independent, shared_process
 from otel_turnavoid.judge.run import Run
 from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.judge.verdict import NullDecided, PairDecided
@@ -122,7 +124,9 @@ def _found(cause: WithheldCause, pair: PairDecided) -> list[str]:
         return [f"the {side} {_ended(run)}" for side, run in sides if cause in run.causes]
     if cause is WithheldCause.EFFECTS_UNOBSERVED:
         return [
-            f"no observation of the {side} counts" for side, run in sides if not run.observations
+            f"no observation of the {side} counts{_of_which('; '.join(run.cut))}"
+            for side, run in sides
+            if not run.observations
         ]
     if cause is WithheldCause.OBSERVER_MISMATCH:
         by_name = set(_names(control)) & set(_names(candidate))
@@ -134,6 +138,7 @@ def _found(cause: WithheldCause, pair: PairDecided) -> list[str]:
         said = [
             f"{one.observer} saw the {side} as"
             f" {process_name(one.service or '', one.instance or '')}"
+            f"{_of_which(not_independent_because(one, (control, candidate)))}"
             for side, run in sides
             for one in run.observations
             if not independent(one, (control, candidate))
@@ -230,9 +235,29 @@ def _without_credential(control: Run, candidate: Run) -> list[str]:
 
 def _ended(run: Run) -> str:
     """Return how a run ended that did not complete, or of which a part did not."""
+    if COMPLETED_WITH_AN_ERROR in run.problems:
+        return "says that it completed, and its Invoke's span that it ended in an error"
     if run.state is InvokeState.COMPLETED:
         return "went on after a part of it had failed or was aborted"
     return f"ended as {run.state}"
+
+
+def not_independent_because(observation: Observation, runs: tuple[Run, ...]) -> str:
+    """Return what apart from its names shows that an observer may be the agent; mostly nothing."""
+    if identity_cut(observation):
+        dropped = count(observation.resource_dropped, "attribute")
+        return f"its resource lost {dropped}, and perhaps an identity"
+    shared = shared_process(observation, runs)
+    return f"the agent's own {_named(shared)}" if shared else ""
+
+
+def _named(process: Process) -> str:
+    place = process.container_id or process.pod_uid or process.host_name or process.host_id
+    return f"process {process.pid} on {place}"
+
+
+def _of_which(why: str) -> str:
+    return f": {why}" if why else ""
 
 
 def _names(run: Run) -> list[str]:

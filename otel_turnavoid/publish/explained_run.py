@@ -11,14 +11,14 @@ from otel_turnavoid.judge.calls import calls_of, tools_of
 from otel_turnavoid.judge.chains import with_purposes
 from otel_turnavoid.judge.completeness import last_invoke, missing, outermost_invokes
 from otel_turnavoid.judge.facts import Observation, SpanFact
-from otel_turnavoid.judge.observing import effects, independent
+from otel_turnavoid.judge.observing import effects, independent, lost_attributes
 from otel_turnavoid.judge.run import Run
 from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.judge.spans import SpanTree
 from otel_turnavoid.judge.turns import turns_of
 from otel_turnavoid.judge.verdict import RunDecided
 from otel_turnavoid.publish.causes import REJECTED, STANDS
-from otel_turnavoid.publish.explained_pair import process_name
+from otel_turnavoid.publish.explained_pair import not_independent_because, process_name
 from otel_turnavoid.publish.explained_turns import merged_spans, turn_lines
 from otel_turnavoid.publish.explained_unknown import unknown_lines
 from otel_turnavoid.publish.explanation import (
@@ -181,7 +181,11 @@ def _seen(observations: Iterable[Observation], run: Run, settings: Settings) -> 
                 f" {skew_ns / _MS / 1000:.0f} s counts (observation_skew)"
             )
         elif not independent(one, (run,)):
+            because = not_independent_because(one, (run,))
             problem = "the observer is not provably another process than the run's"
+            problem += f": {because}" if because else ""
+        elif one.dropped:
+            problem = lost_attributes(one)
         elif one not in run.observations:
             problem = "not the first of this observer within the time of the run's Invoke"
         lines.append(

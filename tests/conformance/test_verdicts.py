@@ -125,10 +125,10 @@ def over_grpc(processor: Processor, requests: Sequence[Sent]) -> int:
         traces, logs = TraceServiceStub(channel), LogsServiceStub(channel)
         for request in requests:
             if request.signal == "logs":
-                logs.Export(ExportLogsServiceRequest.FromString(request.protobuf), timeout=20)
+                logs.Export(ExportLogsServiceRequest.FromString(request.protobuf), timeout=60)
                 continue
             body = ExportTraceServiceRequest.FromString(request.protobuf)
-            refused += traces.Export(body, timeout=20).partial_success.rejected_spans
+            refused += traces.Export(body, timeout=60).partial_success.rejected_spans
     return refused
 
 
@@ -142,7 +142,7 @@ def over_http(processor: Processor, requests: Sequence[Sent]) -> int:
 
 def _post(url: str, body: bytes) -> int:
     posted = urllib.request.Request(url, body, {"content-type": "application/json"})
-    with DIRECT.open(posted, timeout=20) as response:
+    with DIRECT.open(posted, timeout=60) as response:
         answer: Mapping[str, Any] = json.loads(response.read())
     return int(answer.get("partialSuccess", {}).get("rejectedSpans", 0))
 

@@ -50,6 +50,18 @@ def test_any_lost_entry_makes_a_run_incomplete(script, assembled, lost: int) -> 
     assert f"1 sequence number never arrived: {lost}" in run.problems
 
 
+def test_a_number_that_nobody_can_count_to_is_answered_at_once(script, assembled) -> None:
+    run = script().turns(1)
+    said = replace(run.counts(), entries=2**63 - 1)
+
+    found = assembled(run.done(counts=said))
+
+    assert (
+        "9223372036854775804 sequence numbers never arrived: 3, 4, 5, 6, 7, 8, 9, 10, …"
+        in found.problems
+    )
+
+
 def test_the_first_half_lost_makes_a_run_incomplete(script, assembled) -> None:
     """A17."""
     facts = script().turns(6).done()

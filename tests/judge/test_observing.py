@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from otel_turnavoid.judge.observing import effects, independent, usable_observations
+from otel_turnavoid.judge.facts import Process
+from otel_turnavoid.judge.observing import effects, hear, independent, shared_process
 from otel_turnavoid.judge.settings import SECOND, Settings
 from otel_turnavoid.vocabulary import Arm
 
@@ -19,7 +20,7 @@ SKEW = 300 * SECOND
 
 
 def usable(*observations, settings=None):
-    return usable_observations(observations, START, END, settings or Settings())
+    return hear(observations, START, END, settings or Settings())[:2]
 
 
 @pytest.mark.parametrize(
@@ -87,6 +88,24 @@ def test_two_observers_are_told_apart(observation) -> None:
     other = replace(observation("k", "b", observer="mail"), observed_ns=START)
 
     assert usable(one, other) == ((other, one), ())
+
+
+def test_one_that_lost_attributes_counts_for_nothing(observation) -> None:
+    cut = observation("k", "a", dropped=2, observed_ns=START)
+
+    assert hear([cut], START, END, Settings()) == (
+        (),
+        (),
+        ("orders-db: 2 attributes were dropped by a limit, and perhaps effects in them",),
+    )
+
+
+def test_the_same_word_whole_stands_in_its_place(observation) -> None:
+    cut = observation("k", "a", dropped=2, observed_ns=START)
+    whole = observation("k", "a", observed_ns=END)
+
+    for order in permutations([cut, whole]):
+        assert hear(order, START, END, Settings()) == ((whole,), (), ())
 
 
 # Labels
@@ -178,10 +197,11 @@ def test_an_observer_is_independent_where_it_is_provably_another_process(
 def test_one_process_under_two_names_is_no_independent_observer(observation, make_run) -> None:
     """The SDK makes one instance id a process, whatever service names its providers have."""
     process = "9c182bfb-91b0-4790-8b3e-4217bb851cf5"
-    seen = observation("k", "a", service="auditor", instance=process)
     run = make_run("k", Arm.EXACT_REUSE, 1, identities=(("agent", process),))
 
-    assert not independent(seen, [run])
+    for spelled in (process, process.upper()):
+        seen = observation("k", "a", service="auditor", instance=spelled)
+        assert not independent(seen, [run])
 
 
 @pytest.mark.parametrize(
@@ -191,3 +211,27 @@ def test_an_authenticated_observer_has_the_role_of_one(observation, make_run, ro
     seen = observation("k", "a", role=role)
 
     assert independent(seen, [make_run("k", Arm.EXACT_REUSE, 1)]) is proven
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "one"),
+    [
+        (Process(1, host_name="a"), Process(1, host_name="a"), True),
+        (Process(1, host_id="m"), Process(1, host_id="m", host_name="a"), True),
+        (Process(1, host_name="a"), Process(2, host_name="a"), False),
+        (Process(1, host_name="a"), Process(1, host_name="b"), False),
+        (Process(1, host_name="a", pod_uid="p"), Process(1, host_name="a", pod_uid="q"), False),
+        (Process(1, host_name="a", created="t"), Process(1, host_name="a", created="u"), False),
+        (Process(1, created="t"), Process(1, created="t"), False),
+        (Process(1), Process(1), False),
+        (None, Process(1, host_name="a"), False),
+    ],
+)
+def test_a_process_is_the_same_where_its_number_and_its_place_are(
+    observation, make_run, mine, theirs, one
+) -> None:
+    seen = observation("k", "a", process=mine)
+    run = make_run("k", Arm.EXACT_REUSE, 1, processes=(Process(9, host_name="a"), theirs))
+
+    assert shared_process(seen, [run]) == (theirs if one else None)
+    assert independent(seen, [run]) is not one

@@ -143,3 +143,53 @@ def test_counts_have_no_order(telemetry: Telemetry) -> None:
 
     with pytest.raises(UsageError, match="ordered effects are a list"):
         observer.observe("r", {"a": 2}, ordered=True)
+
+
+@pytest.mark.parametrize(
+    ("as_span", "variable"),
+    [
+        (False, "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"),
+        (False, "OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT"),
+        (True, "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"),
+        (True, "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT"),
+    ],
+)
+def test_a_label_that_the_sdk_would_cut_short_is_not_sent(
+    telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch, variable: str, *, as_span: bool
+) -> None:
+    """Cut to ten characters, an order that was cancelled is one that was confirmed."""
+    providers = {
+        False: {"logger_provider": telemetry.logger_provider},
+        True: {"tracer_provider": telemetry.tracer_provider},
+    }
+    observer = Observer("db", **providers[as_span])  # type: ignore[arg-type]
+    monkeypatch.setenv(variable, "10")
+
+    with pytest.raises(UsageError) as caught:
+        observer.observe("r1", ["order:42=cancelled"])
+
+    assert str(caught.value) == (
+        f"{variable}=10 would cut 'order:42=cancelled' short: unset it here"
+    )
+    assert (telemetry.records, telemetry.spans) == ((), ())
+
+
+def test_a_limit_that_cuts_nothing_changes_nothing(
+    telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "18")
+
+    Observer("db", logger_provider=telemetry.logger_provider).observe("r1", ["order:42=cancelled"])
+
+    assert len(telemetry.records) == 1
+
+
+def test_the_limit_for_records_goes_before_the_one_for_all(
+    telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "10")
+    monkeypatch.setenv("OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT", "100")
+
+    Observer("db", logger_provider=telemetry.logger_provider).observe("r1", ["order:42=cancelled"])
+
+    assert len(telemetry.records) == 1

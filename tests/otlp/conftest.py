@@ -37,6 +37,9 @@ KEYS = [
     "event.name",
     "service.name",
     "service.instance.id",
+    "process.pid",
+    "host.name",
+    "llm.token_count.prompt",
     "deployment.arm",
     "k" * 127,
     "k" * 128,
@@ -97,7 +100,8 @@ attributes = st.lists(
     ),
     max_size=8,
 )
-resources = st.builds(lambda items: Resource(attributes=items), attributes)
+dropped = st.sampled_from([0, 0, 3, 2**32 - 1])
+resources = st.builds(Resource, attributes=attributes, dropped_attributes_count=dropped)
 scopes = st.builds(
     lambda name, version: InstrumentationScope(name=name, version=version), texts, texts
 )
@@ -115,6 +119,7 @@ spans = st.builds(
     start_time_unix_nano=times,
     end_time_unix_nano=times,
     attributes=attributes,
+    dropped_attributes_count=dropped,
     events=st.lists(st.builds(Span.Event, name=texts, attributes=attributes), max_size=2),
     status=st.none() | st.builds(Status, message=texts, code=st.integers(0, 2)),
     flags=st.integers(0, 2**32 - 1),
@@ -126,6 +131,7 @@ records = st.builds(
     severity_number=st.integers(0, 24),
     body=st.none() | values,
     attributes=attributes,
+    dropped_attributes_count=dropped,
     trace_id=trace_ids,
     span_id=span_ids,
     event_name=texts,

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from otel_turnavoid.dialects import Reader
 from otel_turnavoid.errors import InputError
-from otel_turnavoid.judge.facts import Observation
+from otel_turnavoid.judge.facts import Observation, Process
 from otel_turnavoid.otlp import Batch, read_logs
 
 MakeRequest = Callable[..., bytes]
@@ -54,6 +55,35 @@ def test_without_a_time_of_its_own_the_time_it_was_seen_counts(
     )
 
     assert read_logs(body, Reader()).observations == [seen(11)]
+
+
+def test_what_limits_left_out_of_a_record_and_its_resource_is_kept(
+    record_request: MakeRequest,
+) -> None:
+    body = record_request(
+        ATTRIBUTES,
+        resource=RESOURCE,
+        event_name=NAME,
+        time_unix_nano=10,
+        dropped_attributes_count=2,
+    )
+    request = ExportLogsServiceRequest.FromString(body)
+    request.resource_logs[0].resource.dropped_attributes_count = 3
+
+    (found,) = read_logs(request.SerializeToString(), Reader()).observations
+
+    assert found == replace(seen(), dropped=2, resource_dropped=3)
+
+
+def test_the_process_of_an_observer_is_kept(record_request: MakeRequest) -> None:
+    process = {"process.pid": 4711, "host.name": "web-1", "container.id": "c0ffee"}
+    body = record_request(
+        ATTRIBUTES, resource={**RESOURCE, **process}, event_name=NAME, time_unix_nano=10
+    )
+
+    (found,) = read_logs(body, Reader()).observations
+
+    assert found.process == Process(4711, host_name="web-1", container_id="c0ffee")
 
 
 def test_other_records_are_ignored(record_request: MakeRequest) -> None:

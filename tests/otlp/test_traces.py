@@ -81,9 +81,11 @@ def fully_decoded(body: bytes, reader: Reader) -> Batch:
                         status_error=span.status.code == 2,
                         trace_state=span.trace_state,
                         attributes={k: v for k, v in attributes.items() if k in reader.wanted},
+                        dropped_attributes=span.dropped_attributes_count,
                         scope=scope_spans.scope.name,
                         scope_version=scope_spans.scope.version,
                         resource={k: v for k, v in resource.items() if k in reader.wanted},
+                        dropped_resource_attributes=resource_spans.resource.dropped_attributes_count,
                     )
                 )
                 mentioned = any(prefix in span.SerializeToString() for prefix in reader.prefixes)

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cturnavoid/v1/otlp_view.proto\x12\x0cturnavoid.v1\"E\n\nTracesView\x12\x37\n\x0eresource_spans\x18\x01 \x03(\x0b\x32\x1f.turnavoid.v1.ResourceSpansView\"X\n\x11ResourceSpansView\x12\x10\n\x08resource\x18\x01 \x03(\x0c\x12\x31\n\x0bscope_spans\x18\x02 \x03(\x0b\x32\x1c.turnavoid.v1.ScopeSpansView\".\n\x0eScopeSpansView\x12\r\n\x05scope\x18\x01 \x03(\x0c\x12\r\n\x05spans\x18\x02 \x03(\x0c\"A\n\x08LogsView\x12\x35\n\rresource_logs\x18\x01 \x03(\x0b\x32\x1e.turnavoid.v1.ResourceLogsView\"U\n\x10ResourceLogsView\x12\x10\n\x08resource\x18\x01 \x03(\x0c\x12/\n\nscope_logs\x18\x02 \x03(\x0b\x32\x1b.turnavoid.v1.ScopeLogsView\"3\n\rScopeLogsView\x12\r\n\x05scope\x18\x01 \x03(\x0c\x12\x13\n\x0blog_records\x18\x02 \x03(\x0c\"\"\n\x0cResourceView\x12\x12\n\nattributes\x18\x01 \x03(\x0c\"*\n\tScopeView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"\x90\x02\n\x08SpanView\x12\x10\n\x08trace_id\x18\x01 \x01(\x0c\x12\x0f\n\x07span_id\x18\x02 \x01(\x0c\x12\x13\n\x0btrace_state\x18\x03 \x01(\t\x12\x16\n\x0eparent_span_id\x18\x04 \x01(\x0c\x12\x0c\n\x04name\x18\x05 \x01(\t\x12\x0c\n\x04kind\x18\x06 \x01(\x05\x12\x1c\n\x14start_time_unix_nano\x18\x07 \x01(\x06\x12\x1a\n\x12\x65nd_time_unix_nano\x18\x08 \x01(\x06\x12\x12\n\nattributes\x18\t \x03(\x0c\x12 \n\x18\x64ropped_attributes_count\x18\n \x01(\r\x12(\n\x06status\x18\x0f \x01(\x0b\x32\x18.turnavoid.v1.StatusView\" \n\x0eSpanEventsView\x12\x0e\n\x06\x65vents\x18\x0b \x03(\x0c\"-\n\tEventView\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\nattributes\x18\x03 \x03(\x0c\"\x1a\n\nStatusView\x12\x0c\n\x04\x63ode\x18\x03 \x01(\x05\"\xa1\x01\n\rLogRecordView\x12\x16\n\x0etime_unix_nano\x18\x01 \x01(\x06\x12\x0c\n\x04\x62ody\x18\x05 \x03(\x0c\x12\x12\n\nattributes\x18\x06 \x03(\x0c\x12\x10\n\x08trace_id\x18\t \x01(\x0c\x12\x0f\n\x07span_id\x18\n \x01(\x0c\x12\x1f\n\x17observed_time_unix_nano\x18\x0b \x01(\x06\x12\x12\n\nevent_name\x18\x0c \x01(\t\"0\n\x0bSpanIdsView\x12\x10\n\x08trace_id\x18\x01 \x01(\x0c\x12\x0f\n\x07span_id\x18\x02 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cturnavoid/v1/otlp_view.proto\x12\x0cturnavoid.v1\"E\n\nTracesView\x12\x37\n\x0eresource_spans\x18\x01 \x03(\x0b\x32\x1f.turnavoid.v1.ResourceSpansView\"X\n\x11ResourceSpansView\x12\x10\n\x08resource\x18\x01 \x03(\x0c\x12\x31\n\x0bscope_spans\x18\x02 \x03(\x0b\x32\x1c.turnavoid.v1.ScopeSpansView\".\n\x0eScopeSpansView\x12\r\n\x05scope\x18\x01 \x03(\x0c\x12\r\n\x05spans\x18\x02 \x03(\x0c\"A\n\x08LogsView\x12\x35\n\rresource_logs\x18\x01 \x03(\x0b\x32\x1e.turnavoid.v1.ResourceLogsView\"U\n\x10ResourceLogsView\x12\x10\n\x08resource\x18\x01 \x03(\x0c\x12/\n\nscope_logs\x18\x02 \x03(\x0b\x32\x1b.turnavoid.v1.ScopeLogsView\"3\n\rScopeLogsView\x12\r\n\x05scope\x18\x01 \x03(\x0c\x12\x13\n\x0blog_records\x18\x02 \x03(\x0c\"D\n\x0cResourceView\x12\x12\n\nattributes\x18\x01 \x03(\x0c\x12 \n\x18\x64ropped_attributes_count\x18\x02 \x01(\r\"*\n\tScopeView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"\x90\x02\n\x08SpanView\x12\x10\n\x08trace_id\x18\x01 \x01(\x0c\x12\x0f\n\x07span_id\x18\x02 \x01(\x0c\x12\x13\n\x0btrace_state\x18\x03 \x01(\t\x12\x16\n\x0eparent_span_id\x18\x04 \x01(\x0c\x12\x0c\n\x04name\x18\x05 \x01(\t\x12\x0c\n\x04kind\x18\x06 \x01(\x05\x12\x1c\n\x14start_time_unix_nano\x18\x07 \x01(\x06\x12\x1a\n\x12\x65nd_time_unix_nano\x18\x08 \x01(\x06\x12\x12\n\nattributes\x18\t \x03(\x0c\x12 \n\x18\x64ropped_attributes_count\x18\n \x01(\r\x12(\n\x06status\x18\x0f \x01(\x0b\x32\x18.turnavoid.v1.StatusView\" \n\x0eSpanEventsView\x12\x0e\n\x06\x65vents\x18\x0b \x03(\x0c\"-\n\tEventView\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\nattributes\x18\x03 \x03(\x0c\"\x1a\n\nStatusView\x12\x0c\n\x04\x63ode\x18\x03 \x01(\x05\"\xc3\x01\n\rLogRecordView\x12\x16\n\x0etime_unix_nano\x18\x01 \x01(\x06\x12\x0c\n\x04\x62ody\x18\x05 \x03(\x0c\x12\x12\n\nattributes\x18\x06 \x03(\x0c\x12 \n\x18\x64ropped_attributes_count\x18\x07 \x01(\r\x12\x10\n\x08trace_id\x18\t \x01(\x0c\x12\x0f\n\x07span_id\x18\n \x01(\x0c\x12\x1f\n\x17observed_time_unix_nano\x18\x0b \x01(\x06\x12\x12\n\nevent_name\x18\x0c \x01(\t\"0\n\x0bSpanIdsView\x12\x10\n\x08trace_id\x18\x01 \x01(\x0c\x12\x0f\n\x07span_id\x18\x02 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,19 +44,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SCOPELOGSVIEW']._serialized_start=409
   _globals['_SCOPELOGSVIEW']._serialized_end=460
   _globals['_RESOURCEVIEW']._serialized_start=462
-  _globals['_RESOURCEVIEW']._serialized_end=496
-  _globals['_SCOPEVIEW']._serialized_start=498
-  _globals['_SCOPEVIEW']._serialized_end=540
-  _globals['_SPANVIEW']._serialized_start=543
-  _globals['_SPANVIEW']._serialized_end=815
-  _globals['_SPANEVENTSVIEW']._serialized_start=817
-  _globals['_SPANEVENTSVIEW']._serialized_end=849
-  _globals['_EVENTVIEW']._serialized_start=851
-  _globals['_EVENTVIEW']._serialized_end=896
-  _globals['_STATUSVIEW']._serialized_start=898
-  _globals['_STATUSVIEW']._serialized_end=924
-  _globals['_LOGRECORDVIEW']._serialized_start=927
-  _globals['_LOGRECORDVIEW']._serialized_end=1088
-  _globals['_SPANIDSVIEW']._serialized_start=1090
-  _globals['_SPANIDSVIEW']._serialized_end=1138
+  _globals['_RESOURCEVIEW']._serialized_end=530
+  _globals['_SCOPEVIEW']._serialized_start=532
+  _globals['_SCOPEVIEW']._serialized_end=574
+  _globals['_SPANVIEW']._serialized_start=577
+  _globals['_SPANVIEW']._serialized_end=849
+  _globals['_SPANEVENTSVIEW']._serialized_start=851
+  _globals['_SPANEVENTSVIEW']._serialized_end=883
+  _globals['_EVENTVIEW']._serialized_start=885
+  _globals['_EVENTVIEW']._serialized_end=930
+  _globals['_STATUSVIEW']._serialized_start=932
+  _globals['_STATUSVIEW']._serialized_end=958
+  _globals['_LOGRECORDVIEW']._serialized_start=961
+  _globals['_LOGRECORDVIEW']._serialized_end=1156
+  _globals['_SPANIDSVIEW']._serialized_start=1158
+  _globals['_SPANIDSVIEW']._serialized_end=1206
 # @@protoc_insertion_point(module_scope)

@@ -51,10 +51,12 @@ class ScopeLogsView(_message.Message):
     def __init__(self, scope: _Optional[_Iterable[bytes]] = ..., log_records: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ResourceView(_message.Message):
-    __slots__ = ("attributes",)
+    __slots__ = ("attributes", "dropped_attributes_count")
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_ATTRIBUTES_COUNT_FIELD_NUMBER: _ClassVar[int]
     attributes: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, attributes: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    dropped_attributes_count: int
+    def __init__(self, attributes: _Optional[_Iterable[bytes]] = ..., dropped_attributes_count: _Optional[int] = ...) -> None: ...
 
 class ScopeView(_message.Message):
     __slots__ = ("name", "version")
@@ -111,10 +113,11 @@ class StatusView(_message.Message):
     def __init__(self, code: _Optional[int] = ...) -> None: ...
 
 class LogRecordView(_message.Message):
-    __slots__ = ("time_unix_nano", "body", "attributes", "trace_id", "span_id", "observed_time_unix_nano", "event_name")
+    __slots__ = ("time_unix_nano", "body", "attributes", "dropped_attributes_count", "trace_id", "span_id", "observed_time_unix_nano", "event_name")
     TIME_UNIX_NANO_FIELD_NUMBER: _ClassVar[int]
     BODY_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_ATTRIBUTES_COUNT_FIELD_NUMBER: _ClassVar[int]
     TRACE_ID_FIELD_NUMBER: _ClassVar[int]
     SPAN_ID_FIELD_NUMBER: _ClassVar[int]
     OBSERVED_TIME_UNIX_NANO_FIELD_NUMBER: _ClassVar[int]
@@ -122,11 +125,12 @@ class LogRecordView(_message.Message):
     time_unix_nano: int
     body: _containers.RepeatedScalarFieldContainer[bytes]
     attributes: _containers.RepeatedScalarFieldContainer[bytes]
+    dropped_attributes_count: int
     trace_id: bytes
     span_id: bytes
     observed_time_unix_nano: int
     event_name: str
-    def __init__(self, time_unix_nano: _Optional[int] = ..., body: _Optional[_Iterable[bytes]] = ..., attributes: _Optional[_Iterable[bytes]] = ..., trace_id: _Optional[bytes] = ..., span_id: _Optional[bytes] = ..., observed_time_unix_nano: _Optional[int] = ..., event_name: _Optional[str] = ...) -> None: ...
+    def __init__(self, time_unix_nano: _Optional[int] = ..., body: _Optional[_Iterable[bytes]] = ..., attributes: _Optional[_Iterable[bytes]] = ..., dropped_attributes_count: _Optional[int] = ..., trace_id: _Optional[bytes] = ..., span_id: _Optional[bytes] = ..., observed_time_unix_nano: _Optional[int] = ..., event_name: _Optional[str] = ...) -> None: ...
 
 class SpanIdsView(_message.Message):
     __slots__ = ("trace_id", "span_id")
