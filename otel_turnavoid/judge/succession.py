@@ -1,7 +1,8 @@
 """What the order of an agent's calls and tools speaks against.
 
 A model that asked for a tool and reads its result answers another input than before. A call after
-that is neither the same input again nor a mere going on with the answer, whatever it says.
+that is no other attempt in the same turn nor a mere going on with the answer, whatever it says;
+and without one, the same input again is no other turn.
 """
 
 from __future__ import annotations
@@ -73,15 +74,15 @@ def _continued(steps: Iterable[_Step]) -> int:
 
 
 def _answered_again(steps: Iterable[_Step]) -> Iterator[bool]:
-    """Yield for each input answered twice, in two turns or past a tool, whether a tool ran."""
+    """Yield for each input answered twice, past a tool or in two turns, whether a tool ran."""
     before: _Step | None = None
     read = False
     for step in steps:
         if step.call is None:
             read = True
         elif step.turn is not None and step.call.generated:
-            again = before is not None and _one_input(before, step)
-            if again and (read or step.turn is not (before and before.turn)):
+            # Past a tool, in an AgentTurn of its own, the same words may be all that is stated.
+            if before and _one_input(before, step) and read is (step.turn is before.turn):
                 yield read
             before, read = step, False
 

@@ -45,7 +45,20 @@ def test_one_input_in_two_turns_is_a_conflict(found, number) -> None:
     assert found(written) == ((CONFLICT,), (REPEATED,))
 
 
-def test_one_input_past_a_tool_is_a_conflict_also_within_one_turn(found, number) -> None:
+def test_the_same_words_past_a_tool_in_an_agent_turn_of_its_own_are_another_turn(
+    found, number
+) -> None:
+    """An agent may state only the newest message, such as a tool's short answer."""
+
+    def written(run) -> None:
+        for _ in range(2):
+            run.turn({"input_digest": number(1)})
+            run.tool()
+
+    assert found(written) == ((), ())
+
+
+def test_one_input_past_a_tool_in_one_turn_is_a_conflict(found, number) -> None:
     def written(run) -> None:
         turn = run.add(Entry.AGENT_TURN, ms=3000, start_ms=0, turn=Disposition.COMMITTED)
         run.call(turn, start_ms=0, input_digest=number(1))
