@@ -301,6 +301,16 @@ def test_offline_commands_import_no_server_and_no_sdk(command: str) -> None:
     assert done.stdout == "[]\n"
 
 
+def test_connections_of_sqlite3_are_closed() -> None:
+    """``with sqlite3.connect(...)`` ends a transaction, and leaves the connection open."""
+    folders = ("otel_turnavoid", "tests", "examples", "docs", "fuzz", "benchmarks")
+    left_open = re.compile(r"^\s*with sqlite3\.connect\(", re.MULTILINE)
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.[pm][yd]")]
+
+    assert len(files) > 500
+    assert [file for file in files if left_open.search(file.read_text(encoding="utf-8"))] == []
+
+
 def test_the_vocabulary_is_closed_and_every_word_is_lower_case() -> None:
     words = [word for word in vars(vocabulary).values() if _is_vocabulary(word)]
 

@@ -26,11 +26,11 @@ from otel_turnavoid.errors import TurnAvoidError
 from otel_turnavoid.store import Ledger
 from otel_turnavoid.vocabulary import Arm
 
-START_S: Final = 20.0
-PLAY_S: Final = 30.0
-DECIDE_S: Final = 20.0
-PUBLISH_S: Final = 5.0
-SCRAPE_S: Final = 5.0
+START_S: Final = 60.0
+PLAY_S: Final = 120.0
+DECIDE_S: Final = 90.0
+PUBLISH_S: Final = 20.0
+SCRAPE_S: Final = 20.0
 STOP_S: Final = 10.0
 POLL_S: Final = 0.05
 
@@ -127,7 +127,7 @@ class Stage(NamedTuple):
             "receivers": {
                 "otlp": {"protocols": {"grpc": {"endpoint": grpc}, "http": {"endpoint": http}}}
             },
-            "processors": {"turnavoid": {"decision_wait": "10s", "settle": "300ms"}},
+            "processors": {"turnavoid": {"decision_wait": "60s", "settle": "300ms"}},
             "exporters": {"prometheus": {"endpoint": prometheus}},
             "extensions": {"ledger": {"url": self.ledger_url.replace("$", "$$")}},
         }

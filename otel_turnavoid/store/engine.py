@@ -78,6 +78,7 @@ class Database:
         self._file = _File(self._url.database or "", self.name) if self.sqlite else None
         self._may_create = create
         self._turns = Turns()
+        self._closed = False
         if self.sqlite:
             self._check_file(create=create)
         try:
@@ -143,18 +144,31 @@ class Database:
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
         if self._file is None:
-            with self._engine.connect() as connection:
+            with self._lent() as connection:
                 yield connection
             return
         if not self._may_create:
             self._file.check()
-        with self._engine.connect() as connection:
+        with self._lent() as connection:
             if self._may_create:
                 self._file.remember()
                 self._may_create = False
             yield connection
         # Again, as what went into a file that nobody can find any more is not durable.
         self._file.check()
+
+    @contextmanager
+    def _lent(self) -> Iterator[Connection]:
+        pool = self._engine.pool
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        finally:
+            # What was lent while all others were closed came back to where nobody closes it.
+            if pool is not self._engine.pool:
+                pool.dispose()
+            if self._closed:
+                self._engine.dispose()
 
     def remove_if(self, is_empty: Callable[[Connection], bool]) -> None:
         """Close, and remove a SQLite file that this made and in which nothing was kept yet."""
@@ -183,7 +197,8 @@ class Database:
             raise LedgerError(f"{self.name}: {said}") from error
 
     def close(self) -> None:
-        """Close every connection; safe twice."""
+        """Close every connection, those in use when they are no more; safe twice."""
+        self._closed = True
         self._engine.dispose()
 
 

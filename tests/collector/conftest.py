@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from otel_turnavoid.collector.config import Config, parse
 from otel_turnavoid.collector.processor import Processor
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
 
@@ -186,7 +186,7 @@ def metric() -> Callable[..., float | None]:
     """Return the sum of a metric's samples with the labels, read from a scrape."""
 
     def read(processor: Processor, name: str, **labels: str) -> float | None:
-        text = httpx.get(processor.metrics_endpoints[0]).text
+        text = httpx.get(processor.metrics_endpoints[0], timeout=60).text
         found = [
             sample.value
             for family in text_string_to_metric_families(text)

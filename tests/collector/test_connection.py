@@ -35,7 +35,7 @@ async def served(limits: ConnectionLimits, talk: Any) -> Any:
 
 def read_late(address: tuple[str, int]) -> int:
     """Ask, read nothing until the other side gave up, and return how much there is to read."""
-    with socket.create_connection(address, timeout=20) as connection:
+    with socket.create_connection(address, timeout=60) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         # An error of the socket is what the other side's giving up looks like.
         try:
@@ -63,7 +63,7 @@ def test_an_answer_that_is_read_slowly_is_whole() -> None:
 
     def read(address: tuple[str, int]) -> int:
         read = 0
-        with socket.create_connection(address, timeout=20) as connection:
+        with socket.create_connection(address, timeout=60) as connection:
             connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             while piece := connection.recv(1 << 16):
                 read += len(piece)
@@ -75,7 +75,7 @@ def test_an_answer_that_is_read_slowly_is_whole() -> None:
 @pytest.mark.parametrize("sent", [b"", b"GET / HT"])
 def test_a_connection_that_asks_nothing_is_closed(sent: bytes) -> None:
     def wait(address: tuple[str, int]) -> bytes:
-        with socket.create_connection(address, timeout=20) as connection:
+        with socket.create_connection(address, timeout=60) as connection:
             connection.sendall(sent)
             return connection.recv(100)
 

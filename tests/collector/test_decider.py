@@ -34,7 +34,7 @@ class Rounds:
         return True
 
     async def wait(self) -> None:
-        assert await asyncio.to_thread(self.happened.acquire, timeout=10)
+        assert await asyncio.to_thread(self.happened.acquire, timeout=60)
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ class Collector:
     def end(self, number: int) -> int:
         """Send a signal and return the exit code."""
         self.process.send_signal(number)
-        code = self.process.wait(timeout=30)
+        code = self.process.wait(timeout=60)
         self._draining.join()
         assert self.process.stderr is not None
         self.process.stderr.close()
@@ -80,7 +80,7 @@ def bodies(run_request, effects_request, name: str) -> list[tuple[str, bytes]]:
 
 def send_until_refused(url: str, requests: list[tuple[str, bytes]], accepted: list[bytes]) -> None:
     """Send in order, noting what was acknowledged, until the other side is gone."""
-    with httpx.Client(timeout=10) as client:
+    with httpx.Client(timeout=60) as client:
         for kind, body in requests:
             try:
                 response = client.post(f"{url}/v1/{kind}", content=body, headers=PROTOBUF)

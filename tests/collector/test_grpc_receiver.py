@@ -57,7 +57,7 @@ def export(channel: grpc.Channel) -> Callable[..., bytes]:
     """Send a raw body and return the raw answer."""
 
     def call(body: bytes, method: str = TRACES, **options: Any) -> bytes:
-        return channel.unary_unary(method)(body, timeout=10, **options)
+        return channel.unary_unary(method)(body, timeout=60, **options)
 
     return call
 

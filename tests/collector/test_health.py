@@ -33,7 +33,7 @@ def probed(ledger_url):
 
 
 def ask(processor, path):
-    answer = httpx.get(f"{processor.health_endpoint}{path}")
+    answer = httpx.get(f"{processor.health_endpoint}{path}", timeout=60)
     said = answer.json()
     assert set(said) - {"reasons"} == {"status", "upSince", "uptime"}
     return answer.status_code, said["status"], said.get("reasons")
@@ -83,7 +83,7 @@ def test_it_is_ready_again_by_itself(probed, tmp_path, until):
 
 
 def test_other_paths_are_not_found(probed):
-    assert httpx.get(f"{probed.health_endpoint}/metrics").status_code == 404
+    assert httpx.get(f"{probed.health_endpoint}/metrics", timeout=60).status_code == 404
 
 
 def test_without_the_extension_nothing_listens(processor):
@@ -95,7 +95,7 @@ def test_after_the_end_nothing_answers(ledger_url):
         endpoint = running.health_endpoint
 
     with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{endpoint}/health")
+        httpx.get(f"{endpoint}/health", timeout=60)
 
 
 def test_a_full_queue_is_not_ready(ledger_url, run_request, until):
@@ -115,6 +115,7 @@ service:
             f"{running.http_endpoint}/v1/traces",
             content=run_request("r").SerializeToString(),
             headers={"content-type": "application/x-protobuf"},
+            timeout=60,
         )
         until(lambda: ask(running, "/ready")[0] == 503)
 

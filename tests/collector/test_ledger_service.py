@@ -56,14 +56,14 @@ def send_pair(channel, run_request, effects_request) -> Callable[[str], None]:
             (LOGS, effects_request(f"{name}-control")),
             (LOGS, effects_request(f"{name}-reuse")),
         ):
-            channel.unary_unary(method)(request.SerializeToString(), timeout=10)
+            channel.unary_unary(method)(request.SerializeToString(), timeout=60)
 
     return send
 
 
 def decided(stub: ledger_pb2_grpc.LedgerServiceStub, count: int) -> list[ledger_pb2.Verdict]:
     """Return the first verdicts, waiting for those not decided yet."""
-    stream = stub.StreamVerdicts(ledger_pb2.StreamVerdictsRequest(), timeout=20)
+    stream = stub.StreamVerdicts(ledger_pb2.StreamVerdictsRequest(), timeout=60)
     verdicts = [next(stream) for _ in range(count)]
     stream.cancel()
     return verdicts
@@ -221,7 +221,7 @@ def test_a_question_names_one_thing_or_a_pair(stub, ids):
 
 
 def test_verdicts_are_streamed_as_they_are_decided(stub, send_pair):
-    stream = stub.StreamVerdicts(ledger_pb2.StreamVerdictsRequest(), timeout=20)
+    stream = stub.StreamVerdicts(ledger_pb2.StreamVerdictsRequest(), timeout=60)
     send_pair("q0")
     first = next(stream)
     send_pair("q1")
@@ -238,7 +238,7 @@ def test_a_stream_resumes_after_an_id(stub, send_pair):
 
     request = ledger_pb2.StreamVerdictsRequest(after_id=first.id)
 
-    assert next(stub.StreamVerdicts(request, timeout=20)) == second
+    assert next(stub.StreamVerdicts(request, timeout=60)) == second
 
 
 def test_a_negative_after_id_is_invalid(stub):
@@ -253,7 +253,7 @@ def test_a_negative_after_id_is_invalid(stub):
 def test_streams_are_bounded(stub, send_pair):
     send_pair("q")
     with mock.patch.object(ledger_service, "STREAMS", 1):
-        stream = stub.StreamVerdicts(ledger_pb2.StreamVerdictsRequest(), timeout=20)
+        stream = stub.StreamVerdicts(ledger_pb2.StreamVerdictsRequest(), timeout=60)
         next(stream)
 
         assert refusal(lambda: next(stub.StreamVerdicts(ledger_pb2.StreamVerdictsRequest()))) == (
@@ -283,7 +283,7 @@ def test_a_stop_ends_streams_with_unavailable(config, ledger_url):
     processor.start()
     with grpc.insecure_channel(processor.grpc_endpoint) as channel:
         stub = ledger_pb2_grpc.LedgerServiceStub(channel)
-        stream = stub.StreamVerdicts(ledger_pb2.StreamVerdictsRequest(), timeout=20)
+        stream = stub.StreamVerdicts(ledger_pb2.StreamVerdictsRequest(), timeout=60)
         stream.initial_metadata()
         stopping = threading.Thread(target=processor.stop)
         stopping.start()
@@ -315,7 +315,7 @@ def test_health_is_not_serving_when_the_processor_stops(config, ledger_url):
     processor.start()
     with grpc.insecure_channel(processor.grpc_endpoint) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
-        watched = stub.Watch(health_pb2.HealthCheckRequest(), timeout=20)
+        watched = stub.Watch(health_pb2.HealthCheckRequest(), timeout=60)
         seen = [next(watched).status]
         stopping = threading.Thread(target=processor.stop)
         stopping.start()

@@ -105,7 +105,7 @@ def test_it_looks_until_it_is_closed() -> None:
             return 0
 
         guard = MemoryGuard(1, 2, lambda: None, used)
-        await asyncio.wait_for(guard.run(0.001), timeout=20)
+        await asyncio.wait_for(guard.run(0.001), timeout=60)
         return len(seen)
 
     assert asyncio.run(looks()) == 3

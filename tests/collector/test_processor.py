@@ -48,6 +48,7 @@ def send_pair(run_request, effects_request) -> Callable[[Processor], None]:
                 f"{processor.http_endpoint}/v1/{path}",
                 content=request.SerializeToString(),
                 headers={"content-type": "application/x-protobuf"},
+                timeout=60,
             )
             assert (response.status_code, response.content) == (200, b"")
 
@@ -108,11 +109,13 @@ def test_own_telemetry_counts_what_came_in(processor, run_request, metric):
             f"{processor.http_endpoint}/v1/traces",
             content=request.SerializeToString(),
             headers={"content-type": "application/x-protobuf"},
+            timeout=60,
         )
     httpx.post(
         f"{processor.http_endpoint}/v1/traces",
         content=b"\xff",
         headers={"content-type": "application/x-protobuf"},
+        timeout=60,
     )
 
     def own(name: str, **labels: str) -> float | None:
@@ -254,6 +257,7 @@ def test_a_stop_does_not_end_the_waits_of_pairs(config, ledger_url, run_request)
                 f"{processor.http_endpoint}/v1/traces",
                 content=request.SerializeToString(),
                 headers={"content-type": "application/x-protobuf"},
+                timeout=60,
             )
 
     with Ledger.open(ledger_url, create=False) as ledger:
@@ -308,7 +312,7 @@ def test_after_stop_nothing_listens(config, ledger_url):
 
     for url in (processor.http_endpoint, processor.metrics_endpoints[0]):
         with pytest.raises(httpx.ConnectError):
-            httpx.get(url or "")
+            httpx.get(url or "", timeout=60)
 
 
 def test_a_ledger_that_cannot_be_opened_ends_the_start(config, tmp_path):
@@ -339,7 +343,7 @@ def test_a_failed_start_leaves_nothing_listening(processor, tmp_path):
         second.start()
 
     with pytest.raises(httpx.ConnectError):
-        httpx.get(second.http_endpoint or "")
+        httpx.get(second.http_endpoint or "", timeout=60)
 
 
 def test_the_size_of_a_ledger_that_is_not_files_is_unknown():

@@ -31,7 +31,7 @@ class Store:
 
     def add(self, facts: Any, observations: Any) -> Added:
         self.entered.set()
-        assert self.gate.wait(10)
+        assert self.gate.wait(60)
         for fact in facts:
             if fact.span_id in self.poison:
                 raise self.poison[fact.span_id]

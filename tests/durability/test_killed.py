@@ -7,6 +7,7 @@ import random
 import sqlite3
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,5 @@ def check_file(url: str) -> None:
     path = url.removeprefix("sqlite:///")
     if path == url or not Path(path).exists():
         return
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA quick_check").fetchall() == [("ok",)]
-    connection.close()

@@ -34,14 +34,14 @@ class Clock:
 
 
 def figure(processor: Processor, name: str) -> float:
-    with urllib.request.urlopen(processor.metrics_endpoints[0], timeout=30) as answer:
+    with urllib.request.urlopen(processor.metrics_endpoints[0], timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name}{{"))
 
 
 def send(processor: Processor, path: str, body: bytes) -> int:
     address = str(processor.http_endpoint).rpartition("/")[2]
-    connection = HTTPConnection(address, timeout=30)
+    connection = HTTPConnection(address, timeout=60)
     connection.request("POST", path, body, {"content-type": "application/x-protobuf"})
     status = connection.getresponse().status
     connection.close()

@@ -22,7 +22,8 @@ from otel_turnavoid.store import Ledger
 SEED = 20_261_130
 PROCESSORS = 3
 TASKS = 60
-LEASE_S = 3
+LEASE_S = 8
+"""A process that the machine stops for some seconds is not taken for dead."""
 INSTANCE = "service_instance_id"
 
 CONFIG = f"""
@@ -38,7 +39,7 @@ Figures = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 def scraped(url: str) -> Figures:
     """Return the accounts that one processor shows, without its own telemetry."""
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         text = answer.read().decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value

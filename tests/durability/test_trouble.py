@@ -6,9 +6,8 @@ import shutil
 import sqlite3
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -177,9 +176,8 @@ def test_a_full_disk(small_disk: Path, until: Callable[[Callable[[], Any]], Any]
 
     with running(url) as one:
         refused_and_recovered(one, full, until, url)
-    with sqlite3.connect(small_disk / "ledger.db") as connection:
+    with closing(sqlite3.connect(small_disk / "ledger.db")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    connection.close()
 
 
 def test_a_ledger_that_becomes_read_only(
@@ -358,9 +356,9 @@ def test_a_server_that_does_not_answer_is_one_line(
 
 
 def test_requests_that_wait_for_a_lock_are_told_before_they_give_up(either_url: str) -> None:
-    """Exporters give up after ten seconds by default."""
+    """Exporters give up after ten seconds by default; here they wait for as long as it takes."""
+    assert engine._BUSY_SECONDS < 10
     with running(either_url) as one, lock(either_url):
-        begun = time.monotonic()
         told: list[tuple[int, str | None]] = []
         senders = [
             threading.Thread(target=lambda n=n: told.append(one.senders.http(run(f"c{n}", n))))
@@ -371,5 +369,4 @@ def test_requests_that_wait_for_a_lock_are_told_before_they_give_up(either_url: 
         for sender in senders[:1]:
             sender.join()
 
-        assert time.monotonic() - begun < 10
         assert told == [(503, "1")]

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -263,7 +264,7 @@ class TestConfigurationFromTheEnvironment:
         assert exporter.force_flush()
         exporter.shutdown()
 
-        with sqlite3.connect(tmp_path / "ledger.db") as connection:
+        with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
             assert connection.execute("select count(*) from sqlite_master").fetchone()[0]
 
     def test_the_settings(self, url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

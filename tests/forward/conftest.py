@@ -28,7 +28,7 @@ from otel_turnavoid.collector.config import parse
 from otel_turnavoid.collector.processor import Processor
 from otel_turnavoid.forward import Queue, QueueFile, Signal
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 SERVICES = {
     "opentelemetry.proto.collector.trace.v1.TraceService": Signal.TRACES,
     "opentelemetry.proto.collector.logs.v1.LogsService": Signal.LOGS,
@@ -287,7 +287,7 @@ exporters:
   otlp/x:
     endpoint: "{endpoint}"
     tls: {{insecure: true}}
-    timeout: 2s
+    timeout: 60s
     sending_queue: {{{queue}}}
     retry_on_failure: {{initial_interval: 20ms, max_interval: 50ms}}
 {more}
@@ -345,7 +345,7 @@ def scrape() -> Callable[..., float | None]:
         found = [
             sample.value
             for family in text_string_to_metric_families(
-                httpx.get(processor.metrics_endpoints[0]).text
+                httpx.get(processor.metrics_endpoints[0], timeout=60).text
             )
             for sample in family.samples
             if sample.name == f"turnavoid_exporter_{name}"

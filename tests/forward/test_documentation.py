@@ -50,6 +50,7 @@ def test_it_forwards_to_both_backends(grpc_backend, http_backend, start, until):
         f"{start(text, ENV).http_endpoint}/v1/traces",
         content=body,
         headers={"content-type": "application/x-protobuf"},
+        timeout=60,
     )
 
     assert response.status_code == 200

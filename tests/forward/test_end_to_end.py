@@ -32,6 +32,7 @@ def post(processor, body: bytes, signal: str = "traces", encoding: str = "x-prot
         f"{processor.http_endpoint}/v1/{signal}",
         content=body,
         headers={"content-type": f"application/{encoding}"},
+        timeout=60,
     )
 
 

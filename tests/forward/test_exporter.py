@@ -86,14 +86,14 @@ def exporting(path: Path) -> Callable[..., Running]:
         *script: Outcome | Exception,
         retry: RetryPolicy = AT_ONCE,
         consumers: int = 1,
-        grace_s: float = 10,
+        grace_s: float = 60,
     ) -> Running:
         async def main() -> Running:
             delivery = Delivery(retry=retry, consumers=consumers)
             running = Running(path, ScriptedSender(*script), delivery)
             running.exporter.start()
             try:
-                await asyncio.wait_for(scenario(running), 20)
+                await asyncio.wait_for(scenario(running), 60)
             finally:
                 await running.exporter.stop(grace_s)
             return running

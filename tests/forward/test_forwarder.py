@@ -80,9 +80,9 @@ def world(tmp_path) -> Callable[..., World]:
             world = World(tmp_path)
             world.forwarder.start()
             try:
-                await asyncio.wait_for(scenario(world), 20)
+                await asyncio.wait_for(scenario(world), 60)
             finally:
-                await world.forwarder.stop(20)
+                await world.forwarder.stop(60)
             return world
 
         return asyncio.run(main())

@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -40,9 +41,8 @@ async def taken(queue: Queue) -> list[bytes]:
 
 
 def kept(path: Path) -> list[bytes]:
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT body FROM requests ORDER BY id").fetchall()
-    connection.close()
     return [body for (body,) in rows]
 
 
@@ -347,9 +347,8 @@ class TestTrouble:
             queued(taken)
 
     def test_another_database_is_refused(self, path):
-        with sqlite3.connect(path) as connection:
+        with closing(sqlite3.connect(path)) as connection:
             connection.execute("CREATE TABLE things (id)")
-        connection.close()
 
         with pytest.raises(QueueError, match=r"is a database, but no queue of this version$"):
             QueueFile(path)

@@ -15,6 +15,7 @@ def send(processor, signal: str, body: bytes) -> None:
         f"{processor.http_endpoint}/v1/{signal}",
         content=body,
         headers={"content-type": "application/x-protobuf"},
+        timeout=60,
     )
     assert answer.status_code == 200
 
@@ -106,7 +107,7 @@ def test_what_was_decided_while_the_backend_was_dead_comes_when_it_is_back(
 ALONE = """
 receivers:
   otlp: {{protocols: {{http: {{endpoint: "127.0.0.1:0"}}}}}}
-processors: {{turnavoid: {{decision_wait: 1s, settle: 50ms}}}}
+processors: {{turnavoid: {{settle: 50ms}}}}
 exporters:
   prometheus: {{endpoint: "127.0.0.1:0"}}
   otlp/x: {{endpoint: "{endpoint}", tls: {{insecure: true}}}}

@@ -41,7 +41,7 @@ COMPARED: Final = 8
 JUDGED: Final = 20
 """One of so many is taken on to the accounts."""
 PATIENCE_S: Final = 5.0
-"""Time for one export, on a machine with other work; they take milliseconds."""
+"""Processor time for one export, whatever else the machine does; they take milliseconds."""
 GROWTH: Final = 512 * 1024
 """Bytes that may stay after reading a thousand exports again: caches that are not full yet."""
 SEED: Final = 20261130
@@ -102,9 +102,9 @@ def test_every_export_is_read_or_refused_in_time_and_counted_rightly(
     for number, export in enumerate(exports(captures, EXPORTS)):
         where = f"{export.path}, {export.decisions.hex()}"
         body = export.damaged()
-        began = time.perf_counter()
+        began = time.thread_time()
         batch = read(body)
-        slowest = max(slowest, time.perf_counter() - began)
+        slowest = max(slowest, time.thread_time() - began)
         assert slowest < PATIENCE_S, where
         if batch is None:
             refused += 1
@@ -115,7 +115,7 @@ def test_every_export_is_read_or_refused_in_time_and_counted_rightly(
             wire.traces(body)
         if number % JUDGED == 0:
             assert accounts(batch.facts, batch.observations) == [], where
-            assert time.perf_counter() - began < PATIENCE_S, where
+            assert time.thread_time() - began < PATIENCE_S, where
 
     # Both happen: the damage is neither too little nor too much.
     assert 0 < refused < EXPORTS

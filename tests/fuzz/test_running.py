@@ -35,7 +35,7 @@ exporters: {prometheus: {endpoint: "localhost:0"}}
 """
 BODIES: Final = 300
 """Of each kind."""
-DEADLINE_S: Final = 30.0
+DEADLINE_S: Final = 60.0
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
 FINAL: Final = {200, 400, 413}

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from websockets.sync.client import ClientConnection, connect
 
-DEADLINE_S: Final = 30.0
+DEADLINE_S: Final = 60.0
 
 QUIET: Final = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),

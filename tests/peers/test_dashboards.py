@@ -136,6 +136,7 @@ def ask(prometheus, panel, target, **chosen):
     answer = httpx.get(
         f"{prometheus.url}/api/v1/query_range",
         params={"query": expression, "start": now - 60, "end": now, "step": 15},
+        timeout=60,
     )
     assert answer.status_code == httpx.codes.OK, (panel["title"], answer.text)
     series = answer.json()["data"]["result"]
@@ -198,7 +199,9 @@ def _variables_offer_what_there_is(prometheus):
             continue
         query = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
         answer = httpx.get(
-            f"{prometheus.url}/api/v1/label/{query[2]}/values", params={"match[]": query[1]}
+            f"{prometheus.url}/api/v1/label/{query[2]}/values",
+            params={"match[]": query[1]},
+            timeout=60,
         )
         offered[variable["name"]] = answer.json()["data"]
     assert offered["experiment"] == [EXPERIMENT]

@@ -41,6 +41,7 @@ class Placed(NamedTuple):
         answer = httpx.get(
             f"{self.prometheus.url}/api/v1/query_exemplars",
             params={"query": name, "start": str(now - HOUR_S), "end": str(now + HOUR_S)},
+            timeout=60,
         )
         assert answer.status_code == httpx.codes.OK, answer.text
         found = [each for series in answer.json()["data"] for each in series["exemplars"]]

@@ -57,17 +57,19 @@ def followed(jaeger, pattern, tags):
     url = re.sub(r"#\{(.+?)\}", lambda name: quote(tags[name[1]], safe=""), pattern["url"])
     asked = urlsplit(url)
     if asked.path.startswith("/trace/"):
-        answer = httpx.get(f"{jaeger.url}/api/traces/{asked.path.removeprefix('/trace/')}")
+        answer = httpx.get(
+            f"{jaeger.url}/api/traces/{asked.path.removeprefix('/trace/')}", timeout=60
+        )
     else:
         assert asked.path == "/search"
         query = {key: values[0] for key, values in parse_qs(asked.query).items()}
-        answer = httpx.get(f"{jaeger.url}/api/traces", params=query)
+        answer = httpx.get(f"{jaeger.url}/api/traces", params=query, timeout=60)
     assert answer.status_code == httpx.codes.OK, answer.text
     return [trace["traceID"] for trace in answer.json()["data"]]
 
 
 def test_jaeger_hands_the_links_to_its_page(linked):
-    page = httpx.get(linked.jaeger.url).text
+    page = httpx.get(linked.jaeger.url, timeout=60).text
     (handed,) = re.findall(r"JAEGER_CONFIG = (\{.*\});", page)
 
     assert json.loads(handed) == json.loads(documented())

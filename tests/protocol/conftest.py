@@ -27,11 +27,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from otel_turnavoid.collector.config import parse
 from otel_turnavoid.collector.processor import Processor
+from otel_turnavoid.judge.settings import Settings
 from otel_turnavoid.judge.verdict import PairDecided
 from otel_turnavoid.store import Ledger, schema
 from otel_turnavoid.testing import CountingIds, run_spans
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
 PATHS = {"traces": "/v1/traces", "logs": "/v1/logs"}
@@ -65,7 +66,7 @@ class Running:
         self.grpc_endpoint = processor.grpc_endpoint or ""
         self.http_endpoint = processor.http_endpoint or ""
         self.channel = grpc.insecure_channel(self.grpc_endpoint)
-        self.web = httpx.Client(base_url=self.http_endpoint, timeout=30)
+        self.web = httpx.Client(base_url=self.http_endpoint, timeout=60)
 
     def close(self) -> None:
         self.web.close()
@@ -103,7 +104,7 @@ class Running:
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples with the labels, read from a scrape."""
-        text = httpx.get(self.processor.metrics_endpoints[0]).text
+        text = httpx.get(self.processor.metrics_endpoints[0], timeout=60).text
         return sum(
             sample.value
             for family in text_string_to_metric_families(text)
@@ -120,6 +121,20 @@ class Running:
         """Return a bare connection, to HTTP unless said otherwise."""
         host, port = (endpoint or self.http_endpoint).removeprefix("http://").rsplit(":", 1)
         return socket.create_connection((host, int(port)), timeout=DEADLINE_S)
+
+
+class Clock:
+    """Stands still while requests arrive, however long that takes, until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.now_ns = time.time_ns()
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+    def wait_over(self) -> None:
+        """Let more time pass than anything waits for evidence."""
+        self.now_ns += 2 * Settings().decision_wait_ns
 
 
 CONFIG = """
@@ -152,14 +167,19 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
-    """Start processors with further keys, each on a ledger of its own."""
+    """Start processors with further keys and maybe a clock, each on a ledger of its own."""
     with ExitStack() as stack:
 
-        def begin(**keys: str) -> Running:
+        def begin(clock: Callable[[], int] = time.time_ns, **keys: str) -> Running:
             url = f"sqlite:///{tmp_path / f'ledger{next(_runs)}.db'}"
             config = parse(config_text(**keys), env={})
-            processor = stack.enter_context(Processor(config, ledger_url=url))
+            processor = stack.enter_context(Processor(config, ledger_url=url, clock=clock))
             running = Running(processor, url)
             stack.callback(running.close)
             return running
@@ -201,7 +221,7 @@ class Served:
 
     def end(self) -> None:
         self.process.terminate()
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=60)
         self._draining.join()
         assert self.process.stderr is not None
         self.process.stderr.close()

@@ -184,7 +184,7 @@ def small(tmp_path_factory):
     )
     with (
         Processor(config, ledger_url=url) as processor,
-        httpx.Client(base_url=processor.http_endpoint or "") as web,
+        httpx.Client(base_url=processor.http_endpoint or "", timeout=60) as web,
     ):
         yield Poster(web)
 
@@ -354,14 +354,17 @@ def test_2_10_overload_is_503_with_the_same_delay_in_retry_after_and_retry_info(
 
     def slow(self, *facts, **options):
         busy.append(facts)
-        assert gate.wait(20)
+        assert gate.wait(60)
         return real(self, *facts, **options)
 
     with mock.patch.object(Ledger, "add", slow), ThreadPoolExecutor(1) as pool:
         first = pool.submit(running.post, body)
         until(lambda: busy)
         response = httpx.post(
-            f"{running.http_endpoint}/v1/traces", content=body, headers={"content-type": PROTOBUF}
+            f"{running.http_endpoint}/v1/traces",
+            content=body,
+            headers={"content-type": PROTOBUF},
+            timeout=60,
         )
         gate.set()
         assert first.result().status_code == 200

@@ -47,7 +47,7 @@ def gate():
 
     def add(self, *facts, **options):
         gate.entered.set()
-        assert gate.opened.wait(20)
+        assert gate.opened.wait(60)
         return real(self, *facts, **options)
 
     with mock.patch.object(Ledger, "add", add):
@@ -60,7 +60,7 @@ def test_3_1_success_is_answered_only_after_the_commit(start, request_of, run_id
     running = start()
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(getattr(running, way), request_of.SerializeToString())
-        assert gate.entered.wait(20)
+        assert gate.entered.wait(60)
 
         assert (answer.done(), running.stored(run_id)) == (False, [])
 
@@ -179,9 +179,10 @@ def pair(running, name, **candidate):
     running.export(observation(reuse), "logs")
 
 
-def test_3_6_a_span_that_is_missing_proves_nothing(start, run_id, until):
-    running = start(judging="decision_wait: 300ms")
+def test_3_6_a_span_that_is_missing_proves_nothing(start, clock, run_id, until):
+    running = start(clock)
     pair(running, run_id, lost=(2,))
+    clock.wait_over()
 
     [decided] = until(running.accounts)
 
@@ -190,7 +191,7 @@ def test_3_6_a_span_that_is_missing_proves_nothing(start, run_id, until):
 
 
 def test_3_6_with_every_span_there_it_earns_credit(start, run_id, until):
-    running = start(judging="decision_wait: 300ms")
+    running = start()
     pair(running, run_id)
 
     [decided] = until(running.accounts)
@@ -244,15 +245,16 @@ def test_3_8_spans_in_any_order_and_any_requests_are_one_run(start, run_id, unti
 
 
 def test_3_9_what_is_incomplete_waits_for_the_decision_wait_and_late_spans_start_no_new_run(
-    start, run_id, until
+    start, clock, run_id, until
 ):
-    running = start(judging="decision_wait: 300ms")
+    running = start(clock)
     control, reuse = f"{run_id}-control", f"{run_id}-reuse"
     whole = run_spans(run_id=reuse, arm="exact-reuse", turns=1, task=run_id, instance="b")
     *early, late = shatter(whole)
     running.export(run_spans(run_id=control, turns=3, task=run_id))
     for request in early:
         running.export(request)
+    clock.wait_over()
     [decided] = until(running.accounts)
     assert decided.avoided == 0
 
@@ -294,7 +296,7 @@ def test_3_11_a_stop_commits_what_is_in_flight_and_takes_nothing_more(
     body = request_of.SerializeToString()
     with ThreadPoolExecutor(2) as pool:
         answer = pool.submit(running.export, body)
-        assert gate.entered.wait(20)
+        assert gate.entered.wait(60)
         stopped = pool.submit(running.processor.stop)
         until(lambda: not reachable(running))
         gate.opened.set()

@@ -131,7 +131,7 @@ def test_4_3_tls_1_2_is_the_least_by_default():
 
 def test_4_3_a_client_with_a_certificate_of_the_authority_is_served(secured, authority):
     context = client_context(authority, certificate=True)
-    with httpx.Client(verify=context) as client:
+    with httpx.Client(verify=context, timeout=60) as client:
         response = client.post(f"{secured.http_endpoint}/v1/traces", content=b"", headers=PROTOBUF)
     assert response.status_code == 200
 
@@ -142,12 +142,12 @@ def test_4_3_a_client_with_a_certificate_of_the_authority_is_served(secured, aut
         b"".join(pem.bytes() for pem in issued.cert_chain_pems),
     )
     with grpc.secure_channel(secured.grpc_endpoint, credentials) as channel:
-        assert channel.unary_unary(EXPORT)(b"", timeout=10) == b""
+        assert channel.unary_unary(EXPORT)(b"", timeout=60) == b""
 
 
 def test_4_3_client_ca_file_demands_a_certificate(secured, authority):
     context = client_context(authority, certificate=False)
-    with httpx.Client(verify=context) as client, pytest.raises(httpx.TransportError):
+    with httpx.Client(verify=context, timeout=60) as client, pytest.raises(httpx.TransportError):
         client.post(f"{secured.http_endpoint}/v1/traces", content=b"", headers=PROTOBUF)
 
     credentials = grpc.ssl_channel_credentials(authority.cert_pem.bytes())
@@ -155,7 +155,7 @@ def test_4_3_client_ca_file_demands_a_certificate(secured, authority):
         grpc.secure_channel(secured.grpc_endpoint, credentials) as channel,
         pytest.raises(grpc.RpcError) as caught,
     ):
-        channel.unary_unary(EXPORT)(b"", timeout=10)
+        channel.unary_unary(EXPORT)(b"", timeout=60)
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
@@ -196,7 +196,10 @@ def test_4_5_an_authenticator_guards_the_receiver(tmp_path, sent, status):
     )
     with Processor(config, ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}") as processor:
         response = httpx.post(
-            f"{processor.http_endpoint}/v1/traces", content=b"", headers={**PROTOBUF, **sent}
+            f"{processor.http_endpoint}/v1/traces",
+            content=b"",
+            headers={**PROTOBUF, **sent},
+            timeout=60,
         )
 
     assert response.status_code == status
@@ -266,7 +269,7 @@ def test_4_8_no_listener_needs_a_privilege():
 def test_4_8_health_is_answered_where_spans_are_taken_and_nowhere_else(running):
     """It is a service on the OTLP/gRPC port, which is localhost unless told otherwise."""
     stub = health_pb2_grpc.HealthStub(running.channel)
-    answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=10)
+    answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=60)
 
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
@@ -337,10 +340,10 @@ def test_4_9_messages_that_are_arriving_are_given_up_above_the_hard_limit(start,
     ended = threading.Event()
 
     def never():
-        ended.wait(20)
+        ended.wait(60)
         yield from ()
 
-    call = running.channel.stream_unary(EXPORT).future(never(), timeout=20)
+    call = running.channel.stream_unary(EXPORT).future(never(), timeout=60)
     running.export(b"")  # the call before it on this connection has begun by now
     ballast = b"x" * (300 * MIB)
     until(call.done)
@@ -409,7 +412,7 @@ def test_4_11_content_is_in_no_log_no_metric_and_no_answer(start, run_id, caplog
         running.refused(bad),
     ]
 
-    scraped = httpx.get(running.processor.metrics_endpoints[0]).text
+    scraped = httpx.get(running.processor.metrics_endpoints[0], timeout=60).text
     assert SECRET[:-1] not in "\n".join(record.getMessage() for record in caplog.records)
     assert SECRET not in scraped
     assert SECRET.encode() not in b"".join(

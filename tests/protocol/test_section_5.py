@@ -275,7 +275,7 @@ def kept(tmp_path, backend):
 def test_5_8_what_is_not_delivered_is_kept_over_a_restart(kept, backend, until):
     body = other_spans(2)
     with kept("http://127.0.0.1:9") as first, grpc.insecure_channel(first.grpc_endpoint) as channel:
-        assert channel.unary_unary(f"/{TRACES}/Export")(body, timeout=10) == b""
+        assert channel.unary_unary(f"/{TRACES}/Export")(body, timeout=60) == b""
 
     with kept(backend.http_url):
         until(lambda: backend.bodies)
@@ -379,7 +379,7 @@ def test_5_14_a_ledger_that_hangs_does_not_hold_up_what_is_not_for_it(forward, b
     running, gate, real = forward(), threading.Event(), Ledger.add
 
     def slow(self, *facts, **options):
-        assert gate.wait(20)
+        assert gate.wait(60)
         return real(self, *facts, **options)
 
     with mock.patch.object(Ledger, "add", slow), ThreadPoolExecutor(1) as pool:

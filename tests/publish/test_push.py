@@ -42,7 +42,7 @@ from otel_turnavoid.vocabulary import Metric
 BIRTH_NS = 1_700_000_000_000_000_000
 NOW_NS = BIRTH_NS + 1_000
 HOUR_S = 3600.0
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 """How long a test waits for another thread before it fails."""
 
 DECLARED = (("turnavoid.evidence", "declared"),)

@@ -300,6 +300,7 @@ def test_one_processor_forwards_to_another_with_a_token_over_mutual_tls(
         f"{front.http_endpoint}/v1/traces",
         content=runs[0],
         headers={"content-type": "application/x-protobuf"},
+        timeout=60,
     )
 
     assert (answer.status_code, answer.content) == (200, b"")

@@ -102,19 +102,25 @@ class TestInPlainText:
     def test_on_this_machine_a_password_is_taken(self, start_plain, tokens):
         running = start_plain()
 
-        assert httpx.get(running.pages_url, headers=basic(tokens["reader"])).status_code == 200
+        assert (
+            httpx.get(running.pages_url, headers=basic(tokens["reader"]), timeout=60).status_code
+            == 200
+        )
 
     def test_elsewhere_only_a_bearer_token_is(self, start_plain, tokens, monkeypatch):
         monkeypatch.setattr("otel_turnavoid.collector.protection.local", lambda _host: False)
         running = start_plain()
 
-        answer = httpx.get(running.pages_url, headers=basic(tokens["reader"]))
+        answer = httpx.get(running.pages_url, headers=basic(tokens["reader"]), timeout=60)
         assert answer.status_code == 401
         assert answer.headers.get_list("www-authenticate") == [
             'Bearer realm="turnavoid", error="invalid_token"'
         ]
         assert "over TLS or on this machine only" in answer.text
-        assert httpx.get(running.pages_url, headers=bearer(tokens["reader"])).status_code == 200
+        assert (
+            httpx.get(running.pages_url, headers=bearer(tokens["reader"]), timeout=60).status_code
+            == 200
+        )
 
 
 OPEN = """
@@ -130,7 +136,7 @@ class TestWithoutTokens:
         running = start(OPEN.replace("PAGES", "hosts: [turnavoid.internal]"))
 
         def ask(host: str) -> httpx.Response:
-            return httpx.get(running.pages_url, headers={"host": host})
+            return httpx.get(running.pages_url, headers={"host": host}, timeout=60)
 
         return ask
 
@@ -152,7 +158,7 @@ class TestWithoutTokens:
         running = start(OPEN.replace("{PAGES}", ""))
         headers = {**PROTOBUF, "host": "collector.example"}
 
-        answer = httpx.post(f"{running.http_endpoint}/v1/traces", headers=headers)
+        answer = httpx.post(f"{running.http_endpoint}/v1/traces", headers=headers, timeout=60)
         assert answer.status_code == 200
 
     def test_no_page_is_shown_to_scripts_of_other_sites(self, get):
@@ -165,7 +171,7 @@ class TestWithoutTokens:
 def test_where_pages_are_off_a_path_is_an_unknown_one_of_otlp(start):
     running = start(OPEN.replace("PAGES", "enabled: false"))
 
-    answer = httpx.get(f"{running.http_endpoint}/")
+    answer = httpx.get(f"{running.http_endpoint}/", timeout=60)
     assert (running.pages_url, answer.status_code) == (None, 404)
     assert answer.json()["message"] == "Not Found: /"
 

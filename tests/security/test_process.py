@@ -70,11 +70,11 @@ def test_strangers_do_not_fill_the_log_and_refusals_stand_in_it_once(
         call = channel.unary_unary(services["logs"])
         for metadata in (None, (("authorization", f"Bearer {tokens['agent']}"),)) * 2:
             sent = observation("secret-run", ["secret-effect"])
-            code = call.future(sent, metadata=metadata, timeout=20).code()
+            code = call.future(sent, metadata=metadata, timeout=60).code()
             assert code is (grpc.StatusCode.OK if metadata else grpc.StatusCode.UNAUTHENTICATED)
 
     running.send_signal(signal.SIGTERM)
-    _, said = running.communicate(timeout=30)
+    _, said = running.communicate(timeout=60)
 
     assert running.returncode == 0
     warnings = re.findall(r"WARNING \S+: (.*)", said)

@@ -66,7 +66,7 @@ class TestHttp:
         at = urlsplit(secured._processor.http_endpoint)
         context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
         with (
-            socket.create_connection((at.hostname, at.port), timeout=10) as plain,
+            socket.create_connection((at.hostname, at.port), timeout=60) as plain,
             context.wrap_socket(plain, server_hostname="localhost") as connection,
         ):
             connection.sendall(
@@ -89,7 +89,7 @@ class TestHttp:
         at = urlsplit(secured._processor.http_endpoint)
         context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
         with (
-            socket.create_connection((at.hostname, at.port), timeout=10) as plain,
+            socket.create_connection((at.hostname, at.port), timeout=60) as plain,
             context.wrap_socket(plain, server_hostname="localhost") as connection,
         ):
             connection.sendall(

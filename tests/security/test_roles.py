@@ -53,11 +53,14 @@ def test_runs_by_agents_and_effects_by_an_observer_earn(
     assert (pair.avoided, pair.withheld, list(pair.causes)) == (1, 0, [])
 
 
-def test_effects_that_agents_report_themselves_earn_nothing(secured, tokens, runs, effects, until):
+def test_effects_that_agents_report_themselves_earn_nothing(
+    secured, clock, tokens, runs, effects, until
+):
     for body in runs:
         assert sent(secured, "traces", body, tokens["agent"]) == (0, "")
     for body in effects:
         assert sent(secured, "logs", body, tokens["agent"]) == (1, BARRED_EFFECTS)
+    clock.wait_over()
 
     (pair,) = until(secured.pairs)
 
@@ -161,7 +164,7 @@ def test_reflection_is_for_whoever_has_a_credential(secured, tokens):
     def ask(token):
         with secured.channel() as channel:
             metadata = tuple(secured.metadata(token).items())
-            call = channel.stream_stream(path)(iter([list_services]), metadata=metadata, timeout=10)
+            call = channel.stream_stream(path)(iter([list_services]), metadata=metadata, timeout=60)
             try:
                 return len(list(call))
             except grpc.RpcError as error:
@@ -201,7 +204,7 @@ def test_calls_at_the_same_time_keep_their_own_roles(secured, tokens, services):
         waiting = [
             call.future(
                 observation(f"run-{number}"),
-                timeout=20,
+                timeout=60,
                 metadata=tuple(secured.metadata(tokens[role]).items()),
             )
             for number, role in enumerate(roles)

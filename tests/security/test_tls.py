@@ -41,7 +41,7 @@ def reached(client, name=None, ca="ca.pem"):
     let_in = []
     with client.channel(name, ca) as channel:
         try:
-            if channel.unary_unary(HEALTH)(b"", timeout=10) == SERVING:
+            if channel.unary_unary(HEALTH)(b"", timeout=60) == SERVING:
                 let_in.append("grpc")
         except grpc.RpcError as error:
             assert error.code() is grpc.StatusCode.UNAVAILABLE  # noqa: PT017 - see above
@@ -74,11 +74,11 @@ class TestServer:
 
         with grpc.insecure_channel(processor.grpc_endpoint) as channel:
             with pytest.raises(grpc.RpcError) as caught:
-                channel.unary_unary(HEALTH)(b"", timeout=10)
+                channel.unary_unary(HEALTH)(b"", timeout=60)
             assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         for url in (processor.http_endpoint, processor.metrics_endpoints[0]):
             with pytest.raises(httpx.RemoteProtocolError):
-                httpx.get(url.replace("https", "http"))
+                httpx.get(url.replace("https", "http"), timeout=60)
 
     @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
     def test_http_takes_both_safe_versions_by_default(self, start, folder, version):
@@ -107,7 +107,7 @@ def offered(url, folder, version, ca="ca.pem"):
     """Return why a handshake with one version failed, or None when it did not."""
     context = ssl.create_default_context(cafile=ca and str(folder / ca))
     context.minimum_version = context.maximum_version = version
-    with httpx.Client(verify=context) as web:
+    with httpx.Client(verify=context, timeout=60) as web:
         try:
             web.get(url)
         except httpx.ConnectError as error:

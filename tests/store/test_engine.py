@@ -9,11 +9,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from otel_turnavoid.errors import LedgerError
 from otel_turnavoid.judge.facts import Observation
-from otel_turnavoid.store import Ledger, engine
+from otel_turnavoid.store import Ledger, engine, schema
 from otel_turnavoid.store.engine import Database
 
 
@@ -103,18 +104,30 @@ def test_a_ledger_that_cannot_be_written_can_still_be_read(tmp_path: Path) -> No
     assert str(caught.value) == f"sqlite:///{file}: attempt to write a readonly database"
 
 
+def test_what_is_read_while_the_ledger_is_closed_leaves_no_connection_behind(
+    tmp_path: Path,
+) -> None:
+    """SQLite removes its log when the last connection is closed."""
+    file = tmp_path / "ledger.db"
+    ledger = Ledger.open(f"sqlite:///{file}")
+    with ledger._database.read() as connection:
+        ledger.close()
+        assert Path(f"{file}-wal").exists()
+        assert connection.scalar(select(schema.ledger.c.id)) == 1
+
+    assert [each.name for each in tmp_path.iterdir()] == ["ledger.db"]
+
+
 def test_somebody_elses_database_is_no_ledger_to_read_and_stays_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "shop.db"
-    with sqlite3.connect(file) as shop:
+    with closing(sqlite3.connect(file)) as shop:
         shop.execute("CREATE TABLE orders (id INTEGER)")
-    shop.close()
 
     said = refusal(f"sqlite:///{file}", create=False)
 
     assert said == f"sqlite:///{file}: there is no ledger in this database"
-    with sqlite3.connect(file) as shop:
+    with closing(sqlite3.connect(file)) as shop:
         tables = shop.execute("SELECT name FROM sqlite_master").fetchall()
-    shop.close()
     assert tables == [("orders",)]
 
 

@@ -16,7 +16,7 @@ PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 
 
 def post(server: ModelServer, path: str, **body: Any) -> httpx.Response:
-    return httpx.post(f"{server.anthropic_url}{path}", json={"model": "m", **body})
+    return httpx.post(f"{server.anthropic_url}{path}", json={"model": "m", **body}, timeout=60)
 
 
 def events(response: httpx.Response) -> list[dict[str, Any]]:

@@ -22,14 +22,16 @@ class Jaeger:
         """The services that it knows, once it knows one."""
 
         def names() -> list[str]:
-            return sorted(httpx.get(f"{self.url}/api/v3/services").json().get("services", []))
+            return sorted(
+                httpx.get(f"{self.url}/api/v3/services", timeout=60).json().get("services", [])
+            )
 
         found: list[str] = until(names, "a service in Jaeger", peers=[self.peer])
         return found
 
     def trace(self, trace_id: str) -> list[dict[str, Any]]:
         """The spans of a trace by id, delivered once or more; [] where it is unknown."""
-        answer = httpx.get(f"{self.url}/api/v3/traces/{trace_id}")
+        answer = httpx.get(f"{self.url}/api/v3/traces/{trace_id}", timeout=60)
         if answer.status_code == httpx.codes.NOT_FOUND:
             return []
         answer.raise_for_status()

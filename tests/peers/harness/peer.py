@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PROGRAMS = ROOT / ".peers" / "bin"
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 
 
 def until(
@@ -95,7 +95,7 @@ class Peer:
         if not all(map(_listens, self.ports)):
             return False
         try:
-            return not self.ready or httpx.get(self.ready).status_code == httpx.codes.OK
+            return not self.ready or httpx.get(self.ready, timeout=60).status_code == httpx.codes.OK
         except httpx.TransportError:
             return False
 

@@ -30,6 +30,7 @@ class Prometheus:
         answer = httpx.get(
             f"{self.url}/api/v1/query",
             params={"query": expression} | ({} if at is None else {"time": str(at)}),
+            timeout=60,
         )
         assert answer.status_code == httpx.codes.OK, answer.text
         return {

@@ -50,6 +50,7 @@ def find(jaeger: Jaeger, tags: Mapping[str, str] | None = None) -> list[Verdict]
             "tags": json.dumps(tags or {}),
             "limit": "1000",
         },
+        timeout=60,
     )
     assert answer.status_code == httpx.codes.OK, answer.text
     found = [_verdict(span) for trace in answer.json()["data"] for span in trace["spans"]]
@@ -76,7 +77,7 @@ def roots(jaeger: Jaeger, trace_id: str) -> list[tuple[str, str]]:
 
 def link_sides(jaeger: Jaeger, trace_id: str) -> list[str]:
     """Return which side each link of a verdict leads to, in order."""
-    answer = httpx.get(f"{jaeger.url}/api/v3/traces/{trace_id}").json()
+    answer = httpx.get(f"{jaeger.url}/api/v3/traces/{trace_id}", timeout=60).json()
     (resource,) = answer["result"]["resourceSpans"]
     (span,) = resource["scopeSpans"][0]["spans"]
     attributes = [each for link in span["links"] for each in link["attributes"]]

@@ -67,7 +67,7 @@ class Workload:
         """Send everything, in any order, to ``host:port`` of an OTLP/HTTP receiver."""
         requests = list(self.requests)
         random.Random(self.first).shuffle(requests)
-        with httpx.Client(headers={"content-type": "application/x-protobuf"}) as client:
+        with httpx.Client(headers={"content-type": "application/x-protobuf"}, timeout=60) as client:
             for signal, body in requests:
                 answer = client.post(f"http://{http}/v1/{signal}", content=body)
                 assert answer.status_code == httpx.codes.OK, answer.text
