@@ -1,8 +1,8 @@
 """What the order of an agent's calls and tools speaks against.
 
 A model that asked for a tool and reads its result answers another input than before. A call after
-that is no other attempt in the same turn nor a mere going on with the answer, whatever it says;
-and without one, the same input again is no other turn.
+that is no other attempt in the same turn nor a mere going on with the answer, whatever it says.
+Where nothing was read in between, and nobody said anything, the same input is no other turn.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ _Place = tuple[str, str] | None
 class _Step(NamedTuple):
     seq: int
     call: Call | None
-    """None: a tool that the model asked for, whose result it is to read."""
+    """None: a tool that the model asked for, whose result it is to read, or what it was told."""
     turn: ModelTurn | None = None
     """The committed turn that the call stands in."""
+    told: bool = False
+    """Whether it is a UserTurn or SystemTurn."""
 
 
 def check_succession(
@@ -65,7 +67,7 @@ def _continued(steps: Iterable[_Step]) -> int:
     number, begun, read = 0, False, False
     for step in steps:
         if step.call is None:
-            read = begun
+            read = begun and (read or not step.told)
         elif step.call.continues:
             number += read
         elif step.call.began:
@@ -76,21 +78,27 @@ def _continued(steps: Iterable[_Step]) -> int:
 def _answered_again(steps: Iterable[_Step]) -> Iterator[bool]:
     """Yield for each input answered twice, past a tool or in two turns, whether a tool ran."""
     before: _Step | None = None
-    read = False
+    read = told = False
     for step in steps:
-        if step.call is None:
+        if step.told:
+            told = True
+        elif step.call is None:
             read = True
         elif step.turn is not None and step.call.generated:
-            # Past a tool, in an AgentTurn of its own, the same words may be all that is stated.
-            if before and _one_input(before, step) and read is (step.turn is before.turn):
-                yield read
-            before, read = step, False
+            if before is not None and _one_input(before, step):
+                # In a turn of its own, the newest message may be all that the agent states.
+                same_turn = step.turn is before.turn
+                if same_turn and read:
+                    yield True
+                elif not (same_turn or read or told):
+                    yield False
+            before, read, told = step, False, False
 
 
 def _steps(
     tree: SpanTree, turns: Sequence[ModelTurn], tools: Sequence[Tool]
 ) -> dict[_Place, list[_Step]]:
-    """Return the numbered calls and model-asked tools of each agent, in their order."""
+    """Return the numbered calls of each agent and what came between, in their order."""
     steps: dict[_Place, list[_Step]] = defaultdict(list)
     for turn in turns:
         for call in turn.calls:
@@ -103,6 +111,9 @@ def _steps(
         thrown_away = tool.disposition is ToolDisposition.DISCARDED
         if tool.fact.seq is not None and not by_code and not thrown_away:
             steps[_place(tool.fact, tree)].append(_Step(tool.fact.seq, None))
+    for fact in tree.facts:
+        if fact.entry in _TOLD and fact.seq is not None:
+            steps[_place(fact, tree)].append(_Step(fact.seq, None, told=True))
     return {place: sorted(found, key=lambda step: step.seq) for place, found in steps.items()}
 
 
@@ -112,6 +123,7 @@ def _place(fact: SpanFact, tree: SpanTree) -> _Place:
 
 
 _MAKERS = (Entry.INVOKE, Entry.TOOL_TURN)
+_TOLD = (Entry.USER_TURN, Entry.SYSTEM_TURN)
 
 
 def _one_input(before: _Step, step: _Step) -> bool:

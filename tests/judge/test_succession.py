@@ -58,6 +58,26 @@ def test_the_same_words_past_a_tool_in_an_agent_turn_of_its_own_are_another_turn
     assert found(written) == ((), ())
 
 
+@pytest.mark.parametrize("entry", [Entry.USER_TURN, Entry.SYSTEM_TURN])
+def test_so_are_the_same_words_that_were_said_again(found, number, entry) -> None:
+    def written(run) -> None:
+        for _ in range(2):
+            run.add(entry)
+            run.turn({"input_digest": number(1)})
+
+    assert found(written) == ((), ())
+
+
+def test_what_is_said_meanwhile_parts_no_turn_and_no_answer(found, number) -> None:
+    def written(run) -> None:
+        turn = run.add(Entry.AGENT_TURN, ms=3000, start_ms=0, turn=Disposition.COMMITTED)
+        run.call(turn, start_ms=0, input_digest=number(1))
+        run.add(Entry.USER_TURN, start_ms=1000)
+        run.call(turn, start_ms=1100, input_digest=number(1), samplings=0)
+
+    assert found(written) == ((), ())
+
+
 def test_one_input_past_a_tool_in_one_turn_is_a_conflict(found, number) -> None:
     def written(run) -> None:
         turn = run.add(Entry.AGENT_TURN, ms=3000, start_ms=0, turn=Disposition.COMMITTED)
