@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -15,6 +16,11 @@ from hypothesis import settings
 
 settings.register_profile("thorough", max_examples=2000)
 """Twenty times the usual cases: ``pytest --hypothesis-profile thorough``."""
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell ignores it for what it starts in the background, and so would every process that a
+    # test starts and interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).parents[2] / "shared"
 

@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -173,16 +175,27 @@ def test_a_part_that_fails_is_named_with_its_last_word(
     assert done.stderr.count("\n") == 1
 
 
+@contextmanager
+def demo(*options: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a demo that ends with the block at the latest, also where a test fails in it."""
+    with subprocess.Popen(
+        [*DEMO, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_demo_that_is_ended_early_ends_its_processes(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    with subprocess.Popen(
-        [*DEMO, "--dir", str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with demo("--dir", str(tmp_path)) as process:
         ledger = tmp_path / "1" / "ledger.db"
         deadline = time.monotonic() + 60
         while not ledger.exists():
@@ -197,13 +210,7 @@ def test_a_demo_that_is_ended_early_ends_its_processes(
 
 
 def test_keep_leaves_the_processor_running_until_it_is_interrupted(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [*DEMO, "--keep", "--dir", str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
-    ) as process:
+    with demo("--keep", "--dir", str(tmp_path)) as process:
         assert process.stdout is not None
         urls: list[str] = []
         for line in process.stdout:
