@@ -93,18 +93,23 @@ def perhaps_inside(
 
     With fewer ``spans`` more may be yielded, never less.
     """
-    by_trace: dict[str, list[_Hanging]] = defaultdict(list)
-    for top in set(tops):
-        parents = spans.get((top.trace_id, top.parent_id or ""), ())
-        if all(parent.run_id != top.run_id for parent in parents):
-            by_trace[top.trace_id].append(_Hanging(top, _unknown_above(top, spans)))
+    by_trace: dict[str, set[Top]] = defaultdict(set)
+    for top in tops:
+        by_trace[top.trace_id].add(top)
     no_run = {
         link.trace_id
         for links in spans.values()
         for link in links
         if link.run_id is None and link.parent_id is None
     }
-    for trace_id, here in by_trace.items():
+    for trace_id, begun in by_trace.items():
+        if len({top.run_id for top in begun}) == 1:
+            continue  # as nearly everywhere
+        here = [
+            _Hanging(top, _unknown_above(top, spans))
+            for top in begun
+            if not _below_its_own(top, spans)
+        ]
         pairs = set(_going_on(here))
         roots = {each.top.run_id for each in here if each.top.parent_id is None}
         if len(roots) == 1 and trace_id not in no_run:
@@ -150,6 +155,11 @@ def _owners_above(link: Link, spans: Mapping[SpanKey, set[Link]]) -> set[str]:
             else:
                 owners.add(parent.run_id)
     return owners
+
+
+def _below_its_own(top: Top, spans: Mapping[SpanKey, set[Link]]) -> bool:
+    parents = spans.get((top.trace_id, top.parent_id or ""), ())
+    return any(parent.run_id == top.run_id for parent in parents)
 
 
 def _unknown_above(top: Top, spans: Mapping[SpanKey, set[Link]]) -> set[str]:
