@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from otel_turnavoid.judge.facts import SpanFact, resolved
-from otel_turnavoid.judge.spans import SpanTree
+from otel_turnavoid.judge.spans import SpanTree, within
 from otel_turnavoid.judge.twins import bring_together
 from otel_turnavoid.vocabulary import Entry
 
@@ -98,7 +98,7 @@ def _owners(tree: SpanTree) -> dict[str, str]:
     runs = set(owners.values())
     for fact in tree.facts:
         if fact.span_id not in owners and (fact.entry in _COUNTED or fact.flags):
-            containing = {owner for agent, owner in agents if _within(fact, agent)}
+            containing = {owner for agent, owner in agents if within(fact, agent)}
             if fact.flags and not containing:
                 containing = runs
             if len(containing) == 1:
@@ -118,7 +118,7 @@ def _with_sub_agents(
         around = {
             owners[other.span_id]
             for other, _ in agents
-            if _within(fact, other) and caller[other.span_id] != caller[fact.span_id]
+            if within(fact, other) and caller[other.span_id] != caller[fact.span_id]
         } - {made}
         if len(around) == 1:
             home = around.pop()
@@ -129,10 +129,6 @@ def _with_sub_agents(
 def _beyond(fact: SpanFact, tree: SpanTree) -> str | None:
     """Return the parent that is not known here of the outermost span around; None at a root."""
     return [fact, *tree.ancestors(fact)][-1].parent_id
-
-
-def _within(fact: SpanFact, other: SpanFact) -> bool:
-    return other.start_ns <= fact.start_ns and fact.end_ns <= other.end_ns
 
 
 def _owner(fact: SpanFact, tree: SpanTree) -> str | None:

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from otel_turnavoid.judge.facts import CallDetail, SpanFact, ToolDetail, Usage
-from otel_turnavoid.judge.spans import SpanTree, by_time
+from otel_turnavoid.judge.spans import SpanTree, by_time, within
 from otel_turnavoid.vocabulary import Disposition, Entry, Purpose, ToolDisposition, Word
 
 _T = TypeVar("_T")
@@ -278,7 +278,7 @@ class _Groups:
         ours = [
             other
             for other in self._spans
-            if other.own and other.trace_id == fact.trace_id and _within(fact, other)
+            if other.own and other.trace_id == fact.trace_id and within(fact, other)
         ]
         group = self._of[id(ours[0])] if len(ours) == 1 else None
         return (group, Rule.INSIDE_OURS) if group and self._shows(fact, group) else None
@@ -374,12 +374,8 @@ def _agree(mine: str | None, theirs: str | None) -> bool:
     return mine is None or theirs is None or mine == theirs
 
 
-def _within(fact: SpanFact, other: SpanFact) -> bool:
-    return other.start_ns <= fact.start_ns and fact.end_ns <= other.end_ns
-
-
 def _contained(fact: SpanFact, other: SpanFact) -> bool:
-    return _within(fact, other) or _within(other, fact)
+    return within(fact, other) or within(other, fact)
 
 
 def _beside(fact: SpanFact, other: SpanFact) -> bool:

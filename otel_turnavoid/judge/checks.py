@@ -11,7 +11,7 @@ from otel_turnavoid.judge.completeness import gaps, missing
 from otel_turnavoid.judge.facts import InvokeDetail, SpanFact
 from otel_turnavoid.judge.findings import Findings
 from otel_turnavoid.judge.settings import Settings
-from otel_turnavoid.judge.spans import SpanTree
+from otel_turnavoid.judge.spans import SpanTree, within
 from otel_turnavoid.judge.turns import ModelTurn
 from otel_turnavoid.vocabulary import (
     CANDIDATE_ARMS,
@@ -211,7 +211,7 @@ def check_segments(outermost: Sequence[SpanFact], findings: Findings) -> None:
             findings.withhold(WithheldCause.RUN_NOT_COMPLETED, COMPLETED_WITH_AN_ERROR)
     for fact in outermost[:-1]:
         state = fact.invoke.state if fact.invoke is not None else None
-        apart = not any(_encloses(other, fact) for other in outermost if other is not fact)
+        apart = not any(within(fact, other) for other in outermost if other is not fact)
         if apart and state in (InvokeState.FAILED, InvokeState.ABORTED):
             findings.withhold(
                 WithheldCause.RUN_NOT_COMPLETED,
@@ -266,10 +266,6 @@ def _precedes(fact: SpanFact, other: SpanFact) -> bool:
     if fact.seq is not None and other.seq is not None:
         return fact.seq < other.seq
     return fact.start_ns <= other.start_ns
-
-
-def _encloses(outer: SpanFact, inner: SpanFact) -> bool:
-    return outer.start_ns <= inner.start_ns and inner.end_ns <= outer.end_ns
 
 
 def _shown(run_ids: Sequence[str]) -> str:

@@ -22,6 +22,11 @@ def by_time(fact: SpanFact) -> tuple[int, int, str, str]:
     return (fact.start_ns, fact.end_ns, fact.trace_id, fact.span_id)
 
 
+def within(fact: SpanFact, other: SpanFact) -> bool:
+    """Whether a span lies in the time of another one."""
+    return other.start_ns <= fact.start_ns and fact.end_ns <= other.end_ns
+
+
 class SpanTree:
     """The distinct spans of a run (or of a trace), and their ancestry.
 
