@@ -81,30 +81,24 @@ class Budget:
             read: Asks for the message.
             patience_s: How long it may take to arrive.
         """
-        async with self._door:
-            if self.pressed():
-                return TOO_LITTLE_MEMORY
-            arriving = asyncio.ensure_future(read())
-            self._arriving.add(arriving)
-            try:
-                await asyncio.wait({arriving}, timeout=min(_AT_THE_DOOR_S, patience_s))
-            except BaseException:
-                self._forget(arriving)
-                raise
+        arriving: asyncio.Future[Any] | None = None
         try:
-            if not arriving.done():
-                await asyncio.wait({arriving}, timeout=max(0.0, patience_s - _AT_THE_DOOR_S))
+            async with self._door:
+                if self.pressed():
+                    return TOO_LITTLE_MEMORY
+                arriving = asyncio.ensure_future(read())
+                self._arriving.add(arriving)
+                await asyncio.wait({arriving}, timeout=min(_AT_THE_DOOR_S, patience_s))
+            await asyncio.wait({arriving}, timeout=max(0.0, patience_s - _AT_THE_DOOR_S))
             if arriving.cancelled():
                 return TOO_LITTLE_MEMORY
             return arriving.result() if arriving.done() else LATE
         finally:
-            self._forget(arriving)
+            if arriving is not None:
+                self._arriving.discard(arriving)
+                arriving.cancel()
 
     def give_up_arriving(self) -> None:
         """Refuse every message that is still arriving, so that its memory is free."""
         for arriving in self._arriving:
             arriving.cancel()
-
-    def _forget(self, arriving: asyncio.Future[Any]) -> None:
-        self._arriving.discard(arriving)
-        arriving.cancel()

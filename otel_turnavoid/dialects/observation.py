@@ -22,40 +22,22 @@ def read(view: SpanView, rules: Rules) -> Observation | Refusal | None:  # noqa:
     """Return what a span observed, at its end; None for a span that is no observation."""
     if view.name != EVENT_EFFECTS_OBSERVED and Attr.EFFECTS_LABELS not in view.attributes:
         return None
-    return observed(
-        view.attributes,
-        view.resource,
-        view.end_ns,
-        dropped=view.dropped_attributes,
-        resource_dropped=view.dropped_resource_attributes,
-    )
+    return _observed(view, view.end_ns)
 
 
 def read_record(record: RecordView) -> Observation | Refusal | None:
     """Return what a log record observed; None for a record that is no observation."""
     if EVENT_EFFECTS_OBSERVED not in (record.event_name, record.attributes.get(EVENT_NAME)):
         return None
-    return observed(
-        record.attributes,
-        record.resource,
-        record.time_ns,
-        dropped=record.dropped_attributes,
-        resource_dropped=record.dropped_resource_attributes,
-    )
+    return _observed(record, record.time_ns)
 
 
-def observed(
-    attributes: dict[str, Any],
-    resource: dict[str, Any],
-    observed_ns: int,
-    *,
-    dropped: int = 0,
-    resource_dropped: int = 0,
-) -> Observation | Refusal:
+def _observed(view: SpanView | RecordView, observed_ns: int) -> Observation | Refusal:
     """Make an observation, or say in one line why it is none.
 
     One of which a limit left out attributes is kept: it shows why nothing is proven.
     """
+    attributes, resource = view.attributes, view.resource
     run_id = attributes.get(Attr.RUN_ID)
     observer = attributes.get(Attr.OBSERVER_ID)
     labels = attributes.get(Attr.EFFECTS_LABELS)
@@ -79,8 +61,8 @@ def observed(
         service=service if isinstance(service, str) else None,
         instance=instance if isinstance(instance, str) else None,
         process=process.read(resource),
-        dropped=dropped,
-        resource_dropped=resource_dropped,
+        dropped=view.dropped_attributes,
+        resource_dropped=view.dropped_resource_attributes,
     )
 
 

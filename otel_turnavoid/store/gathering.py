@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from sqlalchemy import Connection, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from otel_turnavoid.judge.across import Across, Link, Top, across, perhaps_inside
 from otel_turnavoid.judge.attribution import Attribution, attribute, stray_run_id, trace_of
@@ -42,6 +42,42 @@ _observations = schema.observations.c
 _OBSERVATIONS = Lookup(
     lambda among: select(_observations.run_id, _observations.body).where(
         among(_observations.run_id)
+    )
+)
+
+_one, _other = schema.spans.alias("one"), schema.spans.alias("other")
+_ENDS = [_one.c.trace_id, _one.c.span_id, _one.c.parent_id, _one.c.run_id]
+_ENDS += [_other.c.span_id, _other.c.parent_id, _other.c.run_id]
+
+
+def _meeting(column: ColumnElement[str]) -> Lookup:
+    """Return what finds spans with those of other runs whose id they have in a column."""
+    # As an expression, so that SQLite looks the other span up and does not start from it: for
+    # each of those it would read the whole trace.
+    same_trace = and_(_other.c.trace_id == _one.c.trace_id + "", _one.c.run_id != _other.c.run_id)
+    joined = select(*_ENDS).join(_other, same_trace & (_other.c.span_id == column))
+    return Lookup(lambda among: joined.where(among(_one.c.trace_id)))
+
+
+_MEETING = _meeting(_one.c.parent_id), _meeting(_one.c.span_id)
+
+_CLAIMED = _one.c.run_id.is_not(None)
+_PARENT = select(_other.c.span_id).where(
+    _other.c.trace_id == _one.c.trace_id, _other.c.span_id == _one.c.parent_id
+)
+_OWN_PARENT = _PARENT.where(_other.c.run_id == _one.c.run_id)
+_WITH_HANGING = Lookup(
+    lambda among: (
+        select(_one.c.trace_id)
+        .where(among(_one.c.trace_id), _CLAIMED, _one.c.parent_id.is_not(None), ~_PARENT.exists())
+        .distinct()
+    )
+)
+_TOPS = Lookup(
+    lambda among: select(_one.c.run_id, _one.c.body).where(
+        among(_one.c.trace_id),
+        _CLAIMED,
+        or_(_one.c.parent_id.is_(None), ~_OWN_PARENT.exists()),
     )
 )
 
@@ -129,19 +165,10 @@ def _links_across(connection: Connection, trace_ids: Iterable[str]) -> Iterator[
     if connection.dialect.name != "sqlite":
         yield from _links_across_here(connection, trace_ids)
         return
-    one, other = schema.spans.alias("one"), schema.spans.alias("other")
-    # As an expression, so that SQLite looks the other span up and does not start from it: for
-    # each of those it would read the whole trace.
-    its_trace = one.c.trace_id + ""
-    same_trace = and_(other.c.trace_id == its_trace, one.c.run_id != other.c.run_id)
-    fields = [one.c.trace_id, one.c.span_id, one.c.parent_id, one.c.run_id]
-    fields += [other.c.span_id, other.c.parent_id, other.c.run_id]
-    for column in (one.c.parent_id, one.c.span_id):
-        meeting = select(*fields).join(other, same_trace & (other.c.span_id == column))
-        for chunk in chunks(trace_ids):
-            for trace_id, *ends in connection.execute(meeting.where(one.c.trace_id.in_(chunk))):
-                yield Link(trace_id, *ends[:3])
-                yield Link(trace_id, *ends[3:])
+    for meeting in _MEETING:
+        for trace_id, *ends in meeting.rows(connection, trace_ids):
+            yield Link(trace_id, *ends[:3])
+            yield Link(trace_id, *ends[3:])
 
 
 def _links_across_here(connection: Connection, trace_ids: Iterable[str]) -> Iterator[Link]:
@@ -164,25 +191,9 @@ def _links_across_here(connection: Connection, trace_ids: Iterable[str]) -> Iter
 
 def _tops_beyond(connection: Connection, trace_ids: Iterable[str]) -> Iterator[Top]:
     """Yield the tops of all runs of those traces where one lies below a span that is not stored."""
-    one, above = schema.spans.alias("one"), schema.spans.alias("above")
-    its_parent = select(above.c.span_id).where(
-        above.c.trace_id == one.c.trace_id, above.c.span_id == one.c.parent_id
-    )
-    claimed = one.c.run_id.is_not(None)
-    hanging = select(one.c.trace_id).where(
-        claimed, one.c.parent_id.is_not(None), ~its_parent.exists()
-    )
-    at_the_top = select(one.c.trace_id, one.c.run_id, one.c.body).where(
-        claimed,
-        or_(
-            one.c.parent_id.is_(None),
-            ~its_parent.where(above.c.run_id == one.c.run_id).exists(),
-        ),
-    )
-    for chunk in chunks(trace_ids):
-        broken = connection.scalars(hanging.where(one.c.trace_id.in_(chunk)).distinct()).all()
-        for row in connection.execute(at_the_top.where(one.c.trace_id.in_(broken))):
-            yield _top(decode_span(row.body), row.run_id)
+    broken = _WITH_HANGING.scalars(connection, trace_ids)
+    for run_id, body in _TOPS.rows(connection, broken):
+        yield _top(decode_span(body), run_id)
 
 
 def _tops_within(attribution: Attribution, whole_traces: set[str]) -> Iterator[Top]:

@@ -6,7 +6,7 @@ to which the run id was not passed on: four turns below a span of ``k``, under a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import permutations
 from typing import Any
 
@@ -40,6 +40,16 @@ def s(run: Make, known: list[Batch]) -> Batch:
     return replace(sub, facts=[replace(invoke, parent_id=tool.span_id), *entries])
 
 
+def arrive(bench: Any, known: list[Batch], sub: Batch, order: Iterable[int]) -> None:
+    """Each part is assembled before the next arrives."""
+    control, k, *observations = known
+    for place in order:
+        bench.add((control, k, sub)[place], at=0)
+        bench.decide(0)
+        bench.reopen()
+    bench.add(*observations, at=0)
+
+
 def problems(bench: Any, run_id: str) -> tuple[str, ...]:
     return next(line.run.problems for line in bench.ledger.runs() if line.run.run_id == run_id)
 
@@ -63,13 +73,7 @@ def test_a_sub_agent_under_an_id_of_its_own_leaves_its_caller_unproven(
 def test_whichever_arrives_first(
     bench: Any, known: list[Batch], s: Batch, order: tuple[int, ...]
 ) -> None:
-    """Each part is assembled before the next arrives."""
-    control, k, *observations = known
-    for place in order:
-        bench.add((control, k, s)[place], at=0)
-        bench.decide(0)
-        bench.reopen()
-    bench.add(*observations, at=0)
+    arrive(bench, known, s, order)
 
     assert bench.decide(WAIT)[:3] == UNPROVEN
 
@@ -127,12 +131,7 @@ def behind(s: Batch) -> Batch:
 def test_a_sub_agent_behind_a_server_leaves_its_caller_unproven_whichever_arrives_first(
     bench: Any, known: list[Batch], behind: Batch, order: tuple[int, ...]
 ) -> None:
-    control, k, *observations = known
-    for place in order:
-        bench.add((control, k, behind)[place], at=0)
-        bench.decide(0)
-        bench.reopen()
-    bench.add(*observations, at=0)
+    arrive(bench, known, behind, order)
 
     assert bench.decide(1) == []
     assert bench.decide(WAIT)[:3] == UNPROVEN
@@ -201,23 +200,30 @@ def test_a_claim_after_the_verdict_contradicts_it(
     assert bench.contradicted() == AVOIDED[:1]
 
 
-def test_many_runs_of_one_trace_are_not_read_for_one_of_them(
-    bench: Any, run: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A session that goes on for days under one trace id."""
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The spans that were read from the ledger, as they lie there."""
     from otel_turnavoid.store import gathering  # noqa: PLC0415 - patched here
 
-    for number in range(30):
-        bench.add(run(f"r{number}", trace_id=TRACE, start_ns=START_NS + number), at=0)
-    bench.decide(1)
-    decoded: list[bytes] = []
+    bodies: list[bytes] = []
     plain = gathering.decode_span
 
     def counted(body: bytes) -> Any:
-        decoded.append(body)
+        bodies.append(body)
         return plain(body)
 
     monkeypatch.setattr(gathering, "decode_span", counted)
+    return bodies
+
+
+def test_many_runs_of_one_trace_are_not_read_for_one_of_them(
+    bench: Any, run: Make, decoded: list[bytes]
+) -> None:
+    """A session that goes on for days under one trace id."""
+    for number in range(30):
+        bench.add(run(f"r{number}", trace_id=TRACE, start_ns=START_NS + number), at=0)
+    bench.decide(1)
+    decoded.clear()
     late = run("late", trace_id=TRACE, start_ns=START_NS + 99)
     bench.add(late, at=2)
     bench.decide(3)
@@ -226,10 +232,8 @@ def test_many_runs_of_one_trace_are_not_read_for_one_of_them(
 
 
 def test_nor_where_each_lies_behind_a_server_of_its_own(
-    bench: Any, run: Make, monkeypatch: pytest.MonkeyPatch
+    bench: Any, run: Make, decoded: list[bytes]
 ) -> None:
-    from otel_turnavoid.store import gathering  # noqa: PLC0415 - patched here
-
     def behind(number: int) -> Batch:
         one = run(f"r{number}", trace_id=TRACE, start_ns=START_NS + number * 3_600 * SECOND)
         invoke, *entries = one.facts
@@ -238,14 +242,7 @@ def test_nor_where_each_lies_behind_a_server_of_its_own(
     for number in range(30):
         bench.add(behind(number), at=0)
     bench.decide(1)
-    decoded: list[bytes] = []
-    plain = gathering.decode_span
-
-    def counted(body: bytes) -> Any:
-        decoded.append(body)
-        return plain(body)
-
-    monkeypatch.setattr(gathering, "decode_span", counted)
+    decoded.clear()
     late = behind(31)
     bench.add(late, at=2)
     bench.decide(3)
