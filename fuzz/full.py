@@ -39,6 +39,7 @@ def traces(body: bytes, reader: Reader) -> Batch:
     found: list[Any] = []
     for resource_spans in ExportTraceServiceRequest.FromString(body).resource_spans:
         resource = _wanted(resource_spans.resource.attributes, reader.wanted)
+        resource_dropped = resource_spans.resource.dropped_attributes_count
         for scope_spans in resource_spans.scope_spans:
             for span in scope_spans.spans:
                 view = SpanView(
@@ -57,6 +58,7 @@ def traces(body: bytes, reader: Reader) -> Batch:
                     scope=scope_spans.scope.name,
                     scope_version=scope_spans.scope.version,
                     resource=resource,
+                    dropped_resource_attributes=resource_dropped,
                 )
                 found.append(_refusal(span, reader) or reader.read(view))
     return _batch(found, spans=len(found))
@@ -67,6 +69,7 @@ def logs(body: bytes, reader: Reader) -> Batch:
     found: list[Any] = []
     for resource_logs in ExportLogsServiceRequest.FromString(body).resource_logs:
         resource = _wanted(resource_logs.resource.attributes, reader.wanted_in_records)
+        resource_dropped = resource_logs.resource.dropped_attributes_count
         for scope_logs in resource_logs.scope_logs:
             for record in scope_logs.log_records:
                 view = RecordView(
@@ -75,9 +78,11 @@ def logs(body: bytes, reader: Reader) -> Batch:
                     trace_id=_id(record.trace_id, _TRACE_ID) or "",
                     span_id=_id(record.span_id, _SPAN_ID),
                     attributes=_wanted(record.attributes, reader.wanted_in_records),
+                    dropped_attributes=record.dropped_attributes_count,
                     body=plain(record.body) if reader.flags else None,
                     scope=scope_logs.scope.name,
                     resource=resource,
+                    dropped_resource_attributes=resource_dropped,
                 )
                 named = _mentions(record, reader.record_needles)
                 found.append(reader.read_record(view) if named else None)
